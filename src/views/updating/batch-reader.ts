@@ -1,6 +1,7 @@
 /**
- * Reads a database in batches of mapped documents, from a sequence on. The next batch is read and mapped ahead, so that
- * functions work while rows are written; the documents of the one after it are read meanwhile.
+ * Reads a database in batches of mapped documents, from a sequence on. Functions work while the rest of a batch is read. The
+ * next batch is read and mapped ahead, so that they work while rows are written; the documents of the one after it are
+ * read meanwhile.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { DatabaseView } from '../../database/database-view.ts'
@@ -8,8 +9,8 @@ import { RequestError } from '../../document/request-error.ts'
 import type { Functions } from '../../functions/functions.ts'
 import type { Run } from '../../runtime/fair-semaphore.ts'
 import { mapProgram, type ViewDesign } from '../design/view-design.ts'
-import { type BatchLimits, type ChangedBatch, readChanged } from './changed-documents.ts'
-import { type MappedCall, mapDocuments } from './mapped-documents.ts'
+import { type BatchLimits, type ChangedBatch, type DocumentListener, readChanged } from './changed-documents.ts'
+import { DocumentMapping, type MappedCall } from './mapped-documents.ts'
 
 /** A database as indexes read it, without access rules. */
 export interface IndexSource {
@@ -93,11 +94,12 @@ export class BatchReader {
     const { design, functions, run } = this.#options
     for (;;) {
       run.signal?.throwIfAborted()
-      const { documents, ...batch } = await this.#documentsFrom(since)
+      const mapping = new DocumentMapping(functions, mapProgram(design), run)
+      const { documents: _, ...batch } = await this.#mapping(since, mapping)
       try {
-        const mapping = mapDocuments(functions, mapProgram(design), documents, run)
+        const finishing = mapping.finish()
         if (!batch.isLast) this.#readDocumentsAhead(batch.updateSequence)
-        const calls = await mapping
+        const calls = await finishing
         this.#adapt(batch.changes, calls)
         return { ...batch, calls }
       } catch (error) {
@@ -107,12 +109,22 @@ export class BatchReader {
     }
   }
 
-  async #documentsFrom(since: number): Promise<ReadBatch> {
+  /** Adds the documents after a sequence to what is mapped: those that were read ahead, or others as they are read. */
+  async #mapping(since: number, mapping: DocumentMapping): Promise<ReadBatch> {
     const ahead = this.#documentsAhead
     this.#documentsAhead = undefined
     const read = await ahead?.read
     // Batches may have become smaller since it was read.
-    return read && ahead?.since === since && read.changes <= this.#changes ? read : this.#readChanged(since)
+    if (read && ahead?.since === since && read.changes <= this.#changes) {
+      mapping.add(read.documents)
+      return read
+    }
+    try {
+      return await this.#readChanged(since, (documents) => mapping.add(documents))
+    } catch (error) {
+      await mapping.stop()
+      throw error
+    }
   }
 
   #readDocumentsAhead(since: number): void {
@@ -123,12 +135,12 @@ export class BatchReader {
     this.#documentsAhead = { since, read }
   }
 
-  /** The snapshot is released before the functions run. */
-  async #readChanged(since: number): Promise<ReadBatch> {
+  /** The snapshot is released when all is read: functions that take long do not hold it. */
+  async #readChanged(since: number, onDocuments?: DocumentListener): Promise<ReadBatch> {
     const { source, design, limits } = this.#options
     using view = source.view()
     const [batch, { purgeSequence }] = await Promise.all([
-      readChanged(view, since, design, { ...limits, changes: this.#changes }),
+      readChanged(view, since, design, { ...limits, changes: this.#changes }, onDocuments),
       view.state(),
     ])
     return { ...batch, purgeSequence }

@@ -29,11 +29,15 @@ export interface BatchLimits {
   readonly bytes: number
 }
 
+/** Called with documents as soon as they are read. */
+export type DocumentListener = (documents: readonly ChangedDocument[]) => void
+
 export async function readChanged(
   view: DatabaseView,
   since: number,
   options: ReadingOptions,
   limits: BatchLimits,
+  onDocuments: DocumentListener = () => {},
 ): Promise<ChangedBatch> {
   const documents: ChangedDocument[] = []
   let reached = since
@@ -43,10 +47,12 @@ export async function readChanged(
   while (rest && changes < limits.changes && bytes < limits.bytes) {
     const left = { changes: limits.changes - changes, bytes: limits.bytes - bytes }
     const page = await readChangedPage(view.snapshot, rest, options, left)
-    for (const document of await documentTexts(view, page, options)) {
+    const some = await documentTexts(view, page, options)
+    for (const document of some) {
       bytes += document.text?.length ?? 0
       documents.push(document)
     }
+    onDocuments(some)
     reached = page.reached ?? reached
     changes += page.read
     rest = page.rest

@@ -1,4 +1,4 @@
-/** Maps documents: many in one call, several calls at once; results come in the order of the documents. */
+/** Maps documents: many in one call, several calls at once. Results come in the order of the documents. */
 import { availableParallelism } from 'node:os'
 import { CollationEncoder } from '../../encoding/collation/collation-key.ts'
 import type { JsonValue } from '../../encoding/json/json-value.ts'
@@ -29,28 +29,81 @@ const CALL_BYTES = 512 * 1024
 /** Concurrent calls of one index, each in a process of its own. One thread can hardly feed more of them. */
 const CALLS_AT_ONCE = Math.min(4, Math.max(2, availableParallelism()))
 
-export async function mapDocuments(
-  functions: Functions,
-  program: MapProgram,
-  documents: readonly ChangedDocument[],
-  run: Run,
-): Promise<MappedCall[]> {
-  const mapped: MappedCall[] = []
-  const pending: Promise<MappedCall>[] = []
-  try {
-    for (const call of calls(documents)) {
-      if (pending.length === CALLS_AT_ONCE) mapped.push(await pending.shift()!)
-      const promise = mapCall(functions, program, call, run)
-      // Awaited in its turn; until then a rejection must not count as unhandled.
-      promise.catch(() => {})
-      pending.push(promise)
-    }
-    while (pending.length > 0) mapped.push(await pending.shift()!)
-  } catch (error) {
-    await Promise.allSettled(pending)
-    throw error
+/** Maps documents while others are read: a call begins as soon as its documents are there. Nobody waits for it before `finish`. */
+export class DocumentMapping {
+  readonly #map: (documents: readonly ChangedDocument[]) => Promise<MappedCall>
+  /** The documents of the next call. */
+  #documents: ChangedDocument[] = []
+  #bytes = 0
+  /** Calls that are not begun yet. */
+  readonly #waiting: ChangedDocument[][] = []
+  /** The others, in their order. */
+  readonly #begun: Promise<MappedCall>[] = []
+  #running = 0
+  #hasFailed = false
+
+  constructor(functions: Functions, program: MapProgram, run: Run) {
+    this.#map = (documents) => mapCall(functions, program, documents, run)
   }
-  return mapped
+
+  add(documents: readonly ChangedDocument[]): void {
+    for (const document of documents) {
+      this.#documents.push(document)
+      this.#bytes += document.text?.length ?? 0
+      if (this.#documents.length >= CALL_DOCUMENTS || this.#bytes >= CALL_BYTES) this.#endCall()
+    }
+  }
+
+  /** Resolves to the results of all documents. Rejects with the first failure when no call is running any more. */
+  async finish(): Promise<MappedCall[]> {
+    if (this.#documents.length > 0) this.#endCall()
+    const mapped: MappedCall[] = []
+    try {
+      // While calls wait, as many are running as may be: the next one has always begun.
+      for (let next = this.#begun[0]; next; next = this.#begun[mapped.length]) mapped.push(await next)
+    } catch (error) {
+      await this.stop()
+      throw error
+    }
+    return mapped
+  }
+
+  /** No call is begun any more. Resolves when none is running. */
+  async stop(): Promise<void> {
+    this.#waiting.length = 0
+    await Promise.allSettled(this.#begun)
+  }
+
+  #endCall(): void {
+    this.#waiting.push(this.#documents)
+    this.#documents = []
+    this.#bytes = 0
+    this.#begin()
+  }
+
+  #begin(): void {
+    while (this.#running < CALLS_AT_ONCE && !this.#hasFailed) {
+      const documents = this.#waiting.shift()
+      if (!documents) return
+      this.#running++
+      this.#begun.push(this.#run(documents))
+    }
+  }
+
+  #run(documents: readonly ChangedDocument[]): Promise<MappedCall> {
+    const call = this.#map(documents)
+      .catch((error: unknown) => {
+        this.#hasFailed = true
+        throw error
+      })
+      .finally(() => {
+        this.#running--
+        this.#begin()
+      })
+    // Awaited in its turn; until then a rejection must not count as unhandled.
+    call.catch(() => {})
+    return call
+  }
 }
 
 /** The rows of each document. */
@@ -79,20 +132,6 @@ export function rowsBetween(batch: MappedBatch, first: number, end: number): rea
   // Two rows are what most documents have.
   if (rows.length < 2 || (rows.length === 2 && !isSamePlace(rows[0]!, rows[1]!))) return rows
   return numbered(rows)
-}
-
-function* calls(documents: readonly ChangedDocument[]): Generator<ChangedDocument[]> {
-  let call: ChangedDocument[] = []
-  let bytes = 0
-  for (const document of documents) {
-    call.push(document)
-    bytes += document.text?.length ?? 0
-    if (call.length < CALL_DOCUMENTS && bytes < CALL_BYTES) continue
-    yield call
-    call = []
-    bytes = 0
-  }
-  if (call.length > 0) yield call
 }
 
 async function mapCall(
