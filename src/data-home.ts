@@ -7,11 +7,10 @@ import { join, resolve } from 'node:path'
 import { OpeningSocket } from './cluster/opening-socket.ts'
 import { OperatorFiles, SettingFile, SettingMemory, type SettingStore } from './config/setting-sources.ts'
 import { SharedSettings } from './config/shared-settings.ts'
-import type { Functions } from './functions/functions.ts'
+import type { EngineSettings } from './engine-settings.ts'
 import { PROBE_FILE } from './http/admin/health.ts'
-import type { FollowedStores } from './nodes/primary-node.ts'
+import type { OpenData } from './open-data.ts'
 import type { Log } from './runtime/log/log.ts'
-import type { Metrics } from './runtime/metrics.ts'
 import { DataFolder, type DataFolderOptions } from './storage/files/data-folder.ts'
 import type { TakeLease } from './storage/files/folder-lock.ts'
 import { makeFolder, stemOf } from './storage/files/store-file.ts'
@@ -23,47 +22,9 @@ import type { FileReports } from './storage/lmdb/lmdb-errors.ts'
 import { MemoryEngine } from './storage/memory/memory-engine.ts'
 import type { PostgresOptions } from './storage/postgres/postgres-server.ts'
 import { DataFolderError } from './storage/storage-error.ts'
-import type { StorageEngine } from './storage/store.ts'
 import { RunFiles } from './views/building/run-files.ts'
-import type { ProcessSettings } from './views/processes/index-message.ts'
 import { ProcessRunner } from './views/processes/process-runner.ts'
-import { type IndexRunner, LocalRunner } from './views/updating/index-runner.ts'
-
-/** The databases of a server and their indexes, opened. */
-export interface OpenData {
-  readonly engine: StorageEngine
-  readonly indexEngine: StorageEngine
-  /** Where other processes can read them. */
-  readonly followed?: { readonly databases: FollowedStores; readonly indexes: FollowedStores }
-  /** Where other servers use the databases: what all of them go by. */
-  readonly settings?: SharedSettings
-  /** Where other servers use the databases: resolves when they have processed the commits to a database so far. */
-  confirm?(database: string): Promise<void>
-  /**
-   * Where other servers use the databases: undefined while what is cached here is valid. Otherwise resolves when it is, or
-   * rejects where the engine cannot be reached.
-   */
-  refreshed?(): Promise<void> | undefined
-  indexRunner(options: RunnerOptions): IndexRunner
-  /** Of databases and indexes; those of the server's own databases do not count. */
-  openFiles(): number
-  /** How many databases have their file open; undefined in memory, where there is none to be closed. */
-  openDatabases(): number | undefined
-  keepIdle(files: number): void
-  close(): Promise<void>
-}
-
-/** What index updates need. */
-export interface RunnerOptions {
-  readonly functions: Functions
-  readonly settings: () => ProcessSettings
-  /** The idle time after which the last index process is ended. */
-  readonly readyMs: () => number
-  /** Whether functions of this language run in the sandbox. */
-  readonly isSandboxed: (language: string) => boolean
-  readonly log: Log
-  readonly metrics?: Metrics
-}
+import { LocalRunner } from './views/updating/index-runner.ts'
 
 export interface DataFolders {
   readonly databases: string
@@ -80,8 +41,8 @@ export interface OpenDataOptions {
   readonly log: Log
   /** Generations of files that other processes may still read, though the files are gone. */
   readonly usedGenerations?: number
-  /** Set where databases are kept in a PostgreSQL server; the folders then hold what is this server's own. */
-  readonly engine?: PostgresOptions | undefined
+  /** Where databases are kept. With a PostgreSQL server of its own, the folders hold what is this server's alone. */
+  readonly engines: EngineSettings
 }
 
 export interface DataHome {
@@ -107,8 +68,7 @@ export async function openHome(path: string, options: DataFolderOptions = {}): P
     folder: home.path,
     settings,
     operatorFiles,
-    open: (folders, options) =>
-      options.engine ? openPostgres(home.path, options.engine) : openFolders(home.path, folders, { ...options, lease }),
+    open: (folders, options) => openData(home.path, folders, { ...options, lease }),
     close: async () => home.close(),
   }
 }
@@ -140,9 +100,23 @@ export function memoryHome(): DataHome {
 /** The temporary files of index builds. */
 const RUNS = 'view_runs'
 
-async function openPostgres(home: string, options: PostgresOptions): Promise<OpenData> {
+async function openData(home: string, folders: DataFolders, options: FolderOptions): Promise<OpenData> {
+  const { engines, log } = options
   const runs = join(home, RUNS)
   await rm(runs, { recursive: true, force: true })
+  const own = engines.own ? await openPostgres(engines.own, runs) : await openFolders(home, folders, options)
+  if (!engines.others) return own
+  try {
+    // The driver is loaded only where it is needed.
+    const { openRouted } = await import('./routed-data.ts')
+    return await openRouted(own, { ...engines.others, runs, log })
+  } catch (error) {
+    await own.close()
+    throw error
+  }
+}
+
+async function openPostgres(options: PostgresOptions, runs: string): Promise<OpenData> {
   // The driver is loaded only where it is needed.
   const { openNamedStore, PostgresEngine } = await import('./storage/postgres/postgres-engine.ts')
   const { PostgresServer } = await import('./storage/postgres/postgres-server.ts')
@@ -164,7 +138,7 @@ async function openPostgres(home: string, options: PostgresOptions): Promise<Ope
             sortBytes: () => settings().sortBytes,
             runsOf: (store) => new RunFiles(join(runs, stemOf(store))),
           },
-          server.leases,
+          () => server.leases,
         ),
       openFiles: () => 0,
       openDatabases: () => undefined,

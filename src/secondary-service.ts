@@ -9,6 +9,7 @@ import { type SettingMap, withSetting } from './config/ini-text.ts'
 import { defaultSettings, environmentSettings, SettingMemory } from './config/setting-sources.ts'
 import type { DatabaseCommit } from './database/cache-invalidation.ts'
 import { Databases } from './database/databases.ts'
+import { engineSettings } from './engine-settings.ts'
 import { InterfaceFiles } from './http/admin/interface-files.ts'
 import { FeedCounts } from './http/changes/feed-counts.ts'
 import { Forwarder } from './http/forwarding/forwarder.ts'
@@ -240,6 +241,10 @@ class RunningSecondary implements SecondaryService {
       checkElsewhere: (credentials) => node.isPassword(credentials),
     })
     await auth.start()
+    const engines = configuration.derive(() => engineSettings(configuration, { isInMemory: false }).others)
+    // One that other engines may have is the primary's, also where there is a file of its name.
+    const isFile = (database: string) =>
+      databases.has(database) && (engines.current?.patterns.find(database) ?? 'own') === 'own'
     const handler = createSecondaryApp(
       {
         configuration,
@@ -262,6 +267,9 @@ class RunningSecondary implements SecondaryService {
       {
         forward: (request, reply) => this.#forwarder.forward(request, reply),
         ready: () => node.ready(),
+        isElsewhere: (database) =>
+          engines.current !== undefined &&
+          (!isFile(auth.settings.usersDatabase) || (database !== undefined && !isFile(database))),
       },
     )
     configuration.onChange(async (change) => {

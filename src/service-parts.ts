@@ -5,13 +5,14 @@
 import { statfs } from 'node:fs/promises'
 import { Auth } from './auth/auth.ts'
 import type { Configuration } from './config/configuration.ts'
-import type { DataFolders, DataHome, OpenData } from './data-home.ts'
+import type { DataFolders, DataHome } from './data-home.ts'
 import { isAwaited } from './database/cache-invalidation.ts'
 import { CompactionDaemon } from './database/compaction/compaction-daemon.ts'
 import { DatabaseHistory } from './database/database-history.ts'
 import { Databases } from './database/databases.ts'
 import { RetentionDaemon } from './database/retention/retention-daemon.ts'
 import { WriteMetrics } from './database/writing/write-queue.ts'
+import { engineSettings } from './engine-settings.ts'
 import { ExternalPrograms } from './external/external-programs.ts'
 import { createFunctions } from './functions/create-functions.ts'
 import { functionSettings } from './functions/function-settings.ts'
@@ -24,6 +25,7 @@ import type { DiskSpace } from './http/server/context.ts'
 import { bodyMemoryLimits, bodyMemoryShares, requestSettings } from './http/server/request-settings.ts'
 import type { NodePlace } from './nodes/node-message.ts'
 import { PrimaryNode } from './nodes/primary-node.ts'
+import type { OpenData } from './open-data.ts'
 import { HttpAgents } from './replication/client/http-agents.ts'
 import { Replications } from './replication/replications.ts'
 import { systemClock } from './runtime/clock.ts'
@@ -36,8 +38,8 @@ import type { Statistics } from './runtime/statistics.ts'
 import { TaskRegistry } from './runtime/tasks.ts'
 import { type UuidSettings, Uuids } from './runtime/uuids.ts'
 import { version } from './runtime/version.ts'
+import type { LeasesOf } from './storage/leases/work-leases.ts'
 import { useBySettings } from './storage/lmdb/library/library-use.ts'
-import type { PostgresOptions } from './storage/postgres/postgres-server.ts'
 import { Views } from './views/views.ts'
 import type { RequestHandler } from './wire/connection.ts'
 
@@ -72,15 +74,15 @@ export async function openParts(folders: DataFolders, surroundings: PartsSurroun
   const { configuration, home, serverLog, statistics, metrics, interfaceFiles, idleFiles, restart } = surroundings
   const { log } = serverLog
   const { usedGenerations } = surroundings
-  const engine = engineOptions(configuration)
   const data = await home.open(folders, {
     idleFiles,
     library: useBySettings(configuration.section('lmdb')),
     openMs: () => configuration.integer('lmdb', 'open_timeout'),
     log,
     usedGenerations,
-    engine,
+    engines: engineSettings(configuration, { isInMemory: home.folder === undefined }),
   })
+  const leases: LeasesOf = (database) => data.engine.leasesOf?.(database)
   const stopSharing = await shareSettings(configuration, data)
   const node = surroundings.nodes && data.followed ? new PrimaryNode(surroundings.nodes) : undefined
   const tasks = new TaskRegistry(systemClock, metrics)
@@ -91,18 +93,22 @@ export async function openParts(folders: DataFolders, surroundings: PartsSurroun
     metrics,
     languages,
   })
-  const writes = new WriteMetrics(metrics)
+  const writes = new WriteMetrics(metrics, data.isOwn)
   const databases = new Databases(data.engine, {
     clock: systemClock,
     log,
     tasks,
     functions,
     writes,
-    leases: data.engine.leases,
-    ...(node && { onCommit: (commit) => node.onCommit(commit), epochUs: () => node.epochUs }),
-    ...(data.confirm && {
-      onCommit: (commit) =>
-        isAwaited(commit, auth.settings.usersDatabase) ? data.confirm?.(commit.database) : undefined,
+    leases,
+    ...(node && { epochUs: () => node.epochUs }),
+    ...((node || data.confirm) && {
+      onCommit: (commit) => {
+        const told = node?.onCommit(commit)
+        if (!data.confirm || !isAwaited(commit, auth.settings.usersDatabase)) return told
+        const confirmed = data.confirm(commit.database)
+        return told ? Promise.all([told, confirmed]).then(() => {}) : confirmed
+      },
     }),
   })
   const history = new DatabaseHistory(databases, () => configuration.integer('httpd', 'max_db_updates'))
@@ -141,7 +147,7 @@ export async function openParts(folders: DataFolders, surroundings: PartsSurroun
     metrics,
     clock: systemClock,
     log,
-    leases: data.engine.leases,
+    leases,
     engineUuid: data.engine.uuid,
   })
   await replications.start()
@@ -188,7 +194,7 @@ export async function openParts(folders: DataFolders, surroundings: PartsSurroun
     disk: async () => (isOnDisk ? diskSpaceAt(folders.databases) : undefined),
     restart,
     ...(node && { gather: () => node.gather() }),
-    ...(data.refreshed && { refreshed: () => data.refreshed?.() }),
+    ...(data.refreshed && { refreshed: (database) => refreshed(data, database, auth.settings.usersDatabase) }),
   })
   const compactionDaemon = new CompactionDaemon({
     configuration,
@@ -204,7 +210,7 @@ export async function openParts(folders: DataFolders, surroundings: PartsSurroun
     clock: systemClock,
     log,
     metrics,
-    leases: data.engine.leases,
+    leases,
   })
   if (data.followed) {
     await node?.start({
@@ -256,17 +262,11 @@ async function shareSettings(configuration: Configuration, data: OpenData): Prom
   return stop
 }
 
-/** Undefined where databases are files of the folder. */
-function engineOptions(configuration: Configuration): PostgresOptions | undefined {
-  const address = configuration.get('service', 'engine')
-  if (address === undefined) return undefined
-  return {
-    address,
-    readConnections: configuration.integer('service', 'engine_read_connections'),
-    writeConnections: configuration.integer('service', 'engine_write_connections'),
-    cacheBytes: configuration.integer('service', 'engine_cache'),
-    leaseMs: configuration.integer('service', 'engine_lease'),
-  }
+/** What is cached of the users counts for every request. */
+function refreshed(data: OpenData, database: string, users: string): Promise<void> | undefined {
+  const ofDatabase = data.refreshed?.(database)
+  const ofUsers = data.isOwn?.(users) === false ? data.refreshed?.(users) : undefined
+  return ofDatabase && ofUsers ? Promise.all([ofDatabase, ofUsers]).then(() => {}) : (ofDatabase ?? ofUsers)
 }
 
 export function uuidSettings(configuration: Configuration): UuidSettings {

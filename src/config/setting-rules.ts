@@ -4,6 +4,8 @@
  */
 import { isIP } from 'node:net'
 import { isDatabaseName } from '../document/database-name.ts'
+import { parseAddress } from '../storage/postgres/engine-address.ts'
+import { isNamePattern } from '../storage/routed/name-patterns.ts'
 import { listedHandlers, parseTerm } from './term-text.ts'
 
 /** The setting is refused; the message says why. */
@@ -13,9 +15,30 @@ export class SettingError extends Error {
 
 /** What is wrong with a value, or undefined. */
 export function problemWith(section: string, key: string, value: string): string | undefined {
+  if (section === ENGINES) return problemWithEngine(key, value)
   const rule = RULES[`${section}/${key}`]
   if (!rule || rule.holds(value)) return undefined
   return `The setting ${section}/${key} must be ${rule.wanted}.`
+}
+
+/** The section that says in which engine databases are created, by patterns of their names. */
+export const ENGINES = 'engines'
+
+/** The value that means the data folder. */
+export const FILES = 'files'
+
+/** No part of an address is in the answer. */
+function problemWithEngine(pattern: string, value: string): string | undefined {
+  if (!isNamePattern(pattern)) {
+    return `In [${ENGINES}], ${JSON.stringify(pattern)} is not a name of databases, or a pattern of names with *.`
+  }
+  if (value === FILES) return undefined
+  try {
+    parseAddress(value)
+    return undefined
+  } catch {
+    return `The setting ${ENGINES}/${pattern} must be ${FILES}, or an address such as postgres://user:password@host:port/database.`
+  }
 }
 
 /** Names that would not come back from a file as they are. */

@@ -182,12 +182,17 @@ const NAME = /^SETTLE_([A-Z0-9_]+?)__([A-Z0-9_]+)$/
 
 /**
  * Settings in the environment: `SETTLE_HTTPD__PORT=6000` is `httpd/port`. Only sections and keys in lower case.
- * `SETTLE_ENGINE` is short for `service/engine`.
+ * `SETTLE_ENGINE` is short for `service/engine`. `SETTLE_ENGINES` has entries of `[engines]` with spaces between them, as
+ * `orders-*=postgres://… logs=files`: patterns of names have characters that names of variables have not.
  */
 export function environmentSettings(environment: Readonly<Record<string, string | undefined>>): SettingMap {
   let settings: SettingMap = new Map()
-  const { SETTLE_ENGINE } = environment
+  const { SETTLE_ENGINE, SETTLE_ENGINES = '' } = environment
   if (SETTLE_ENGINE !== undefined) settings = withSetting(settings, 'service', 'engine', SETTLE_ENGINE || null)
+  for (const entry of SETTLE_ENGINES.split(/\s+/).filter((each) => each !== '')) {
+    const [pattern = '', ...address] = entry.split('=')
+    settings = withSetting(settings, 'engines', pattern, address.join('='))
+  }
   for (const [name, value] of Object.entries(environment)) {
     const [, section, key] = NAME.exec(name) ?? []
     if (section === undefined || key === undefined || value === undefined) continue

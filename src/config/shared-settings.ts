@@ -10,7 +10,7 @@ import { type SettingMap, withSetting } from './ini-text.ts'
 /** A value; null for a default that was removed; undefined for no entry. */
 export type SharedValue = string | null | undefined
 
-const OWN_SECTIONS = new Set(['ssl', 'lmdb'])
+const OWN_SECTIONS = new Set(['ssl', 'lmdb', 'engines'])
 const OWN_SETTINGS = new Set([
   'daemons/httpsd',
   'httpd/bind_address',

@@ -141,7 +141,7 @@ export class DatabaseEngine {
       closing: this.#closing.signal,
       sizes: () => this.information(),
       remember: (compactedTo, lease) => this.changeState((state) => ({ ...state, compactedTo }), lease),
-      leases: services.leases,
+      leases: services.leases?.(store.name),
     })
   }
 

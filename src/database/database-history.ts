@@ -104,7 +104,7 @@ export class DatabaseHistory {
   /** Lists existing databases as if they were new, in the order of their names, after the last one that was listed. */
   async #existing(last: ListedDatabase | undefined): Promise<HistoryPortion> {
     const sequence = this.#dropped
-    const names = await this.#databases.list()
+    const names = await this.#databases.listReachable()
     const events: HistoryEvent[] = []
     const list = (type: HistoryEventType, db: string) =>
       events.push({ type, db, position: { sequence, listed: { type, db } } })

@@ -3,7 +3,7 @@ import type { Functions } from '../functions/functions.ts'
 import type { Clock } from '../runtime/clock.ts'
 import type { Log } from '../runtime/log/log.ts'
 import type { TaskRegistry } from '../runtime/tasks.ts'
-import type { WorkLeases } from '../storage/leases/work-leases.ts'
+import type { LeasesOf } from '../storage/leases/work-leases.ts'
 import type { PublishCommit } from './cache-invalidation.ts'
 import type { DesignCache } from './design/design-document.ts'
 import type { WriteMetrics } from './writing/write-queue.ts'
@@ -20,7 +20,7 @@ export interface DatabaseServices {
   readonly designs?: DesignCache
   readonly writes?: WriteMetrics
   /** Where other servers use the databases too. */
-  readonly leases?: WorkLeases | undefined
+  readonly leases?: LeasesOf | undefined
   /** When the server opened its databases, the same in all of its nodes; of each database when it is opened unless given. */
   readonly epochUs?: () => number
   /** Whether another node writes the databases: caches of their state are invalidated by its notices, or read again. */

@@ -41,6 +41,11 @@ export class Databases {
     return this.#engine.list()
   }
 
+  /** Without those of a storage engine that was not reached since the start. */
+  listReachable(): Promise<string[]> {
+    return this.#engine.listReachable?.() ?? this.#engine.list()
+  }
+
   has(name: string): boolean {
     return this.#engine.has(name)
   }

@@ -2,16 +2,20 @@
  * The interface of ordered stores: byte keys in memcmp order, snapshots, atomic and durable commits. Nothing above this folder
  * knows which engine it has. Every answer is a promise: one for a page, never one for a row.
  */
-import type { LeaseProof, WorkLeases } from './leases/work-leases.ts'
+import type { LeaseProof, LeasesOf } from './leases/work-leases.ts'
 
 /** Holds many named stores. A name is any text; the engine decides how it is kept. */
 export interface StorageEngine {
-  /** For work that one server of all does at a time. Undefined where no other server uses the stores. */
-  readonly leases?: WorkLeases | undefined
+  /** For work on a store that one server of all does at a time. Undefined where no other server uses the stores. */
+  readonly leasesOf?: LeasesOf
   /** The same in all servers that use the stores. Undefined where no other server does. */
   readonly uuid?: string | undefined
   /** All names, in byte order of their UTF-8 form. */
   list(): Promise<string[]>
+  /** Without the names that cannot be known now. Undefined where all can. */
+  listReachable?(): Promise<string[]>
+  /** All names as of the last time, for an engine that may be out of reach. */
+  readonly knownNames?: readonly string[]
   has(name: string): boolean
   /**
    * Throws `StoreExistsError`. The store is durable, with these rows, when the promise resolves; where other servers may open
@@ -146,7 +150,7 @@ export interface Changes {
   readonly expected?: number
   /** Rows that nothing refers to yet: they do not raise the version, since no other commit depends on them. */
   readonly unreferenced?: boolean
-  /** Made only while this grant of a lease counts; else `LeaseLostError`. Engines without leases pass it over. */
+  /** Made only while this grant of a lease counts; else `LeaseLostError`. Other engines than the one that granted it pass it over. */
   readonly lease?: LeaseProof | undefined
 }
 

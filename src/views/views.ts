@@ -9,7 +9,13 @@ import { isDesignId } from '../document/ids.ts'
 import { notFound } from '../document/request-error.ts'
 import type { Metrics } from '../runtime/metrics.ts'
 import { isFileOf } from '../storage/files/store-file.ts'
-import { FileDamagedError, StoreExistsError, StoreGoneError, StoreMissingError } from '../storage/storage-error.ts'
+import {
+  EngineUnavailableError,
+  FileDamagedError,
+  StoreExistsError,
+  StoreGoneError,
+  StoreMissingError,
+} from '../storage/storage-error.ts'
 import type { StorageEngine, Store } from '../storage/store.ts'
 import { liveDesigns, partOf, partsOf, type ViewDesign, viewDesign } from './design/view-design.ts'
 import { databasePart, databasePartOf, indexStoreName, isStoreOf } from './index-store-name.ts'
@@ -50,17 +56,11 @@ export class Views {
 
   /** Removes what a crash left of databases that are gone. */
   static async open(options: ViewsOptions): Promise<Views> {
-    const { engine, databases, provide } = options
-    if (provide) return new Views(options)
-    // Before the databases: the database of an index that another server makes meanwhile is there already.
-    const indexes = await engine.list()
-    const live = new Set((await databases.list()).map(databasePart))
-    for (const name of indexes) {
-      if (live.has(databasePartOf(name))) continue
-      // Another server that starts may be doing the same.
-      await engine.drop(name).catch((error: unknown) => {
-        if (!(error instanceof StoreMissingError)) throw error
-      })
+    try {
+      if (!options.provide) await removeLeft(options)
+    } catch (error) {
+      // A later start removes it.
+      if (!(error instanceof EngineUnavailableError)) throw error
     }
     return new Views(options)
   }
@@ -357,6 +357,20 @@ export class Views {
     } catch (error) {
       if (!(error instanceof StoreMissingError)) throw error
     }
+  }
+}
+
+/** The indexes of databases that are gone. */
+async function removeLeft({ engine, databases }: ViewsOptions): Promise<void> {
+  // Before the databases: the database of an index that another server makes meanwhile is there already.
+  const indexes = await engine.list()
+  const live = new Set((await databases.list()).map(databasePart))
+  for (const name of indexes) {
+    if (live.has(databasePartOf(name))) continue
+    // Another server that starts may be doing the same.
+    await engine.drop(name).catch((error: unknown) => {
+      if (!(error instanceof StoreMissingError)) throw error
+    })
   }
 }
 

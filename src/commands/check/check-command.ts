@@ -8,6 +8,9 @@ import { type Fault, faultText } from '../../check/fault.ts'
 import { checkIndex, designsIn } from '../../check/index-check.ts'
 import { CallFailedError, NodeUnreachableError } from '../../cluster/channel.ts'
 import { type OpenedKind, OpeningClient } from '../../cluster/opening-socket.ts'
+import { mergedSettings } from '../../config/ini-text.ts'
+import { ENGINES, FILES } from '../../config/setting-rules.ts'
+import { environmentSettings, OperatorFiles } from '../../config/setting-sources.ts'
 import { inspectPages } from '../../storage/file-check/inspect-file.ts'
 import { checkFormat, readFormat } from '../../storage/files/folder-format.ts'
 import { type FolderLock, tryLock } from '../../storage/files/folder-lock.ts'
@@ -27,7 +30,8 @@ Verifies a data folder: the pages of its files, every record, revision tree, cha
 and rank of its databases, the digests of attachments, and the rows and rank trees of indexes.
 Run it on the folder of a stopped server. On a running server it reads a snapshot of each
 database and does not check pages; run it as the user of the server then. Faults are printed
-by database and document.
+by database and document. Databases that are kept in PostgreSQL are not in the folder: they
+are not checked.
 
   --dir D          the data folder (./data)
   --index-dir D    the folder that contains view_indexes, if it is not the data folder
@@ -70,6 +74,9 @@ export async function checkCommand(args: readonly string[], terminal: Terminal):
   try {
     if (!locks && flags.repair) throw new CommandError(`A server uses ${folder}. Stop it before a repair.`)
     if (!locks) progress.line('A server uses the folder: snapshots of its databases are checked, pages are not.')
+    if (await hasOtherEngines(folder, terminal)) {
+      progress.line('The settings name PostgreSQL for databases. Those are not in the folder, and are not checked.')
+    }
     check = new FolderCheck({
       folder,
       indexFolder: join(resolve(flags['index-dir'] ?? folder), 'view_indexes'),
@@ -95,6 +102,15 @@ export async function checkCommand(args: readonly string[], terminal: Terminal):
 }
 
 const MOST_LINES = 100
+
+/** As far as the folder and the environment tell: a server may have been started with flags. */
+async function hasOtherEngines(folder: string, { environment }: Terminal): Promise<boolean> {
+  const files = await new OperatorFiles(folder).load().catch(() => [])
+  const layers = [...files.map(({ settings }) => settings), environmentSettings(environment)]
+  const settings = mergedSettings(layers)
+  const others = [...(settings.get(ENGINES)?.values() ?? [])].filter((value) => value !== FILES)
+  return others.length > 0 || settings.get('service')?.has('engine') === true
+}
 
 function parsed(args: readonly string[]) {
   try {

@@ -2,12 +2,16 @@
 import { isObject } from '../../encoding/json/json-value.ts'
 import { type ServerClient, ServerError } from '../server-client.ts'
 
+/** Where databases are kept is decided at the start of a server. */
+const SECTIONS_OF_THE_MACHINE = new Set(['engines'])
+
 /** Addresses, folders and the uuid of the server. */
 const OF_THE_MACHINE = new Set([
   'httpd/port',
   'httpd/bind_address',
   'ssl/port',
   'service/database_dir',
+  'service/engine',
   'service/view_index_dir',
   'service/uri_file',
   'service/uuid',
@@ -22,7 +26,9 @@ export async function restoreSettings(
   const refused: string[] = []
   let changed = 0
   // Administrators last: once there is one, requests need credentials.
-  const sections = Object.keys(settings).toSorted((a, b) => Number(a === 'admins') - Number(b === 'admins'))
+  const sections = Object.keys(settings)
+    .filter((section) => !SECTIONS_OF_THE_MACHINE.has(section))
+    .toSorted((a, b) => Number(a === 'admins') - Number(b === 'admins'))
   for (const section of sections) {
     const values = settings[section]
     const before = isObject(present) ? present[section] : undefined

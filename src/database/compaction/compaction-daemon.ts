@@ -10,7 +10,7 @@ import { type CompactionRule, DEFAULT_RULE, isInside, parseCompactionRule, timeL
 
 /** What the daemon needs of the databases. */
 export interface CompactableDatabases {
-  list(): Promise<string[]>
+  listReachable(): Promise<string[]>
   has(name: string): boolean
   /** Whether it was used since the start. */
   isOpen(name: string): boolean
@@ -127,7 +127,7 @@ export class CompactionDaemon {
 
   async #checkAll(): Promise<void> {
     const { databases, log } = this.#options
-    for (const name of await databases.list()) {
+    for (const name of await databases.listReachable()) {
       // Read for each database: a round may take hours, and rules change meanwhile. A database that is not in use is
       // not opened for the default rule: there may be thousands.
       const rule = this.#rules.get(name) ?? (databases.isOpen(name) ? this.#rules.get(DEFAULT_RULE) : undefined)

@@ -7,7 +7,7 @@ import type { Clock } from '../../runtime/clock.ts'
 import type { MetricCounter } from '../../runtime/instruments.ts'
 import type { Log } from '../../runtime/log/log.ts'
 import type { Metrics } from '../../runtime/metrics.ts'
-import { eitherSignal, leased, type WorkLease, type WorkLeases } from '../../storage/leases/work-leases.ts'
+import { eitherSignal, type LeasesOf, leased, type WorkLease } from '../../storage/leases/work-leases.ts'
 import type { Databases } from '../databases.ts'
 import { expireDocuments } from './document-expiry.ts'
 import { EXPIRY_SECTION, expiryFieldOf, RETENTION_SECTION, retentionOf } from './retention-settings.ts'
@@ -20,7 +20,7 @@ export interface RetentionOptions {
   readonly log: Log
   readonly metrics: Metrics
   /** Where other servers look at the same databases. */
-  readonly leases?: WorkLeases | undefined
+  readonly leases?: LeasesOf | undefined
 }
 
 const SECTIONS: ReadonlySet<string> = new Set([RETENTION_SECTION, EXPIRY_SECTION])
@@ -95,7 +95,7 @@ export class RetentionDaemon {
       if (this.#closing.signal.aborted) return
       if (!databases.has(name)) continue
       try {
-        await leased(this.#options.leases, `retention of ${name}`, (lease) => this.#check(name, lease))
+        await leased(this.#options.leases?.(name), `retention of ${name}`, (lease) => this.#check(name, lease))
       } catch (error) {
         if (this.#closing.signal.aborted || !databases.has(name)) continue
         log.error('Old tombstones or expired documents were not removed.', { database: name, error: String(error) })

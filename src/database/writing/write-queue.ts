@@ -205,7 +205,7 @@ export class WriteQueue {
     const first = head?.kind === 'edits' ? head.options.lease : undefined
     for (const next of this.#waiting) {
       // Edits under another lease are committed, or refused, in a batch of their own.
-      if (next.kind === 'exclusive' || next.options.lease?.fence !== first?.fence) break
+      if (next.kind === 'exclusive' || !isSameLease(next.options.lease, first)) break
       documents += next.edits.length
       bytes += next.bytes
       if (batch.length > 0 && (documents > BATCH_DOCUMENTS || bytes > BATCH_BYTES)) break
@@ -274,7 +274,7 @@ export class WriteQueue {
       const committing = this.#store.commit({ ...changes, puts, expected: version, lease })
       onFlushing?.()
       const committed = await committing.catch((error: unknown) => {
-        if (!this.#store.dropped && !(error instanceof LeaseLostError)) this.#metrics.failed(error)
+        if (!this.#store.dropped && !(error instanceof LeaseLostError)) this.#metrics.failed(error, this.#store.name)
         throw error
       })
       if (changes.packed && !this.#store.keepsValues) freeRows(changes.packed)
@@ -298,6 +298,11 @@ async function readState(snapshot: Snapshot): Promise<DatabaseState> {
   return stateOf(await snapshot.get(STATE_KEY))
 }
 
+/** Numbers of grants are those of an engine. */
+function isSameLease(a: LeaseProof | undefined, b: LeaseProof | undefined): boolean {
+  return a?.fence === b?.fence && a?.engine === b?.engine
+}
+
 function tooManyWaiting(): RequestError {
   return new RequestError('unavailable', 'service_unavailable', 'Too many writes are waiting; try again later.')
 }
@@ -314,8 +319,11 @@ export class WriteMetrics {
   waitingBytes = 0
   /** Whether the last commit failed, and when: a disk that is full fails them all. */
   lastFailure: { readonly reason: string; readonly atMs: number } | undefined
+  readonly #countsFor: (database: string) => boolean
 
-  constructor(metrics: Metrics = new Metrics()) {
+  /** `countsFor` is false for databases whose failures say nothing of the server itself. */
+  constructor(metrics: Metrics = new Metrics(), countsFor: (database: string) => boolean = () => true) {
+    this.#countsFor = countsFor
     this.commits = metrics.counter('couchdb_commits_total', 'commits of databases')
     this.failures = metrics.counter('settle_commit_failures_total', 'commits of databases that failed')
     this.documents = metrics.counter('couchdb_document_writes_total', 'documents that commits of databases wrote')
@@ -337,8 +345,9 @@ export class WriteMetrics {
     this.lastFailure = undefined
   }
 
-  failed(error: unknown): void {
+  failed(error: unknown, database: string): void {
     this.failures.add()
+    if (!this.#countsFor(database)) return
     this.lastFailure = { reason: error instanceof Error ? error.message : String(error), atMs: performance.now() }
   }
 }

@@ -2,7 +2,7 @@
 
 import type { Configuration, SettingLayer } from '../../config/configuration.ts'
 import { canonicalSection } from '../../config/ini-text.ts'
-import { SettingError } from '../../config/setting-rules.ts'
+import { ENGINES, FILES, SettingError } from '../../config/setting-rules.ts'
 import { parseTerm } from '../../config/term-text.ts'
 import { badRequest, notFound } from '../../document/request-error.ts'
 import { shownAddress } from '../../storage/postgres/engine-address.ts'
@@ -36,11 +36,11 @@ function shownSection(name: string, configuration: Configuration): Record<string
 
 /** An address of an engine is shown without its password. */
 function shown(section: string, key: string, value: string | undefined): string | undefined {
-  return value !== undefined && isEngineAddress(section, key) ? shownAddress(value) : value
+  return value !== undefined && value !== FILES && isEngineAddress(section, key) ? shownAddress(value) : value
 }
 
 function isEngineAddress(section: string, key: string): boolean {
-  return section === 'service' && key === 'engine'
+  return (section === 'service' && key === 'engine') || section === ENGINES
 }
 
 /** The layer that each value comes from. */

@@ -2,7 +2,7 @@
 import { informationMembers } from '../../database/information-members.ts'
 import { badRequest, RequestError } from '../../document/request-error.ts'
 import { isObject } from '../../encoding/json/json-value.ts'
-import { FileDamagedError } from '../../storage/storage-error.ts'
+import { EngineUnavailableError, FileDamagedError } from '../../storage/storage-error.ts'
 import { listedDatabases } from '../admin/server-resource.ts'
 import { readJson, requireJsonType } from '../bodies/request-body.ts'
 import { type Answer, streamed } from '../server/answer.ts'
@@ -38,7 +38,7 @@ async function* entriesOf(call: Call, names: readonly unknown[]): AsyncGenerator
   yield names.length === 0 ? '[]\n' : ']\n'
 }
 
-/** A missing or damaged database does not fail the others. */
+/** A database that is missing, damaged or out of reach does not fail the others. */
 async function entryOf(call: Call, name: unknown): Promise<object> {
   if (typeof name !== 'string') return NOT_FOUND
   try {
@@ -46,6 +46,7 @@ async function entryOf(call: Call, name: unknown): Promise<object> {
   } catch (error) {
     if (error instanceof RequestError) return NOT_FOUND
     if (error instanceof FileDamagedError) return { error: 'file_corrupted', reason: error.message }
+    if (error instanceof EngineUnavailableError) return { error: 'service_unavailable', reason: error.message }
     throw error
   }
 }

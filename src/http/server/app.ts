@@ -93,7 +93,7 @@ async function handle(request: Request, reply: Reply, context: AppContext): Prom
 /** Forwards the call to the primary; false if this node answers it. */
 async function forwarded(call: Call, context: AppContext, forwarding: Forwarding): Promise<boolean> {
   const begunMs = performance.now()
-  if (isAnsweredHere(call, context)) {
+  if (isAnsweredHere(call, context, forwarding)) {
     const ready = forwarding.ready()
     if (!ready) return false
     const isReady = await ready.then(
@@ -116,11 +116,12 @@ async function forwarded(call: Call, context: AppContext, forwarding: Forwarding
   return true
 }
 
-function isAnsweredHere(call: Call, context: AppContext): boolean {
+function isAnsweredHere(call: Call, context: AppContext, forwarding: Forwarding): boolean {
   try {
     const route = routeFor(call, context)
     const operation = route && operationOf(route, call.method)
-    return operation?.secondary?.answers(call) ?? false
+    if (!operation?.secondary?.answers(call)) return false
+    return !forwarding.isElsewhere(route?.isOfDatabase ? call.segment(0) : undefined)
   } catch {
     // The primary reports the error.
     return false
@@ -151,7 +152,7 @@ async function answer(call: Call, context: AppContext): Promise<Answer> {
   let sender: AuthenticatedCall | undefined
   try {
     // Whether the server is up is reported in any case.
-    const refreshed = call.segment(0) === '_up' ? undefined : context.primary?.refreshed?.()
+    const refreshed = call.segment(0) === '_up' ? undefined : context.primary?.refreshed?.(call.segment(0))
     if (refreshed) await refreshed
     checkFraming(call)
     checkLength(call, context)

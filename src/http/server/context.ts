@@ -69,9 +69,10 @@ export interface PrimaryContext extends HttpContext {
   readonly gather?: () => Promise<void>
   /**
    * Set if other servers use the databases too. Undefined while they wait for this one before they acknowledge what makes its
-   * caches stale; otherwise resolves when the caches are valid again, or rejects if the engine cannot be reached.
+   * caches stale, as far as a request for this database needs them; otherwise resolves when these are valid again, or rejects
+   * if their engine cannot be reached.
    */
-  readonly refreshed?: () => Promise<void> | undefined
+  readonly refreshed?: (database: string) => Promise<void> | undefined
 }
 
 /** How a secondary forwards requests to the primary. */
@@ -80,6 +81,8 @@ export interface Forwarding {
   forward(request: Request, reply: Reply): Promise<RequestError | undefined>
   /** Undefined if this node is up to date; otherwise resolves when it is, or rejects after a timeout. */
   ready(): Promise<void> | undefined
+  /** Whether only the primary has what a request of this database needs; undefined for a request of the server. */
+  isElsewhere(database: string | undefined): boolean
 }
 
 export interface DiskSpace {

@@ -10,7 +10,8 @@ import type { NewRevisionEdit } from '../../database/writing/edit.ts'
 import { scanDocument } from '../../encoding/json/json-text.ts'
 import type { Clock } from '../../runtime/clock.ts'
 import type { Log } from '../../runtime/log/log.ts'
-import type { LeaseProof, WorkLease, WorkLeases } from '../../storage/leases/work-leases.ts'
+import type { LeaseProof, LeasesOf, WorkLease, WorkLeases } from '../../storage/leases/work-leases.ts'
+import { EngineUnavailableError } from '../../storage/storage-error.ts'
 import type { DocumentJobSurroundings, PreparedReplication } from './document-job.ts'
 import { DocumentJobs, type FollowedDocuments } from './document-jobs.ts'
 import { type Members, type ReplicationDocument, type StateMembers, withState } from './replication-document.ts'
@@ -22,12 +23,14 @@ export interface ReplicatorSurroundings extends Omit<DocumentJobSurroundings, 'w
   readonly clock: Clock
   readonly log: Log
   /** Where other servers have the database too. */
-  readonly leases?: WorkLeases | undefined
+  readonly leases?: LeasesOf | undefined
   prepare(members: Members, signal: AbortSignal, lease: LeaseProof | undefined): Promise<PreparedReplication>
 }
 
 /** How often a server that waits for the lease asks for it while one lasts. */
 const TRIES_A_LEASE = 4
+/** The pause before a database is opened again whose engine could not be reached. */
+const RETRY_MS = 2000
 
 export class Replicator {
   readonly #surroundings: ReplicatorSurroundings
@@ -37,6 +40,9 @@ export class Replicator {
   #elsewhere: FollowedDocuments | undefined
   #lease: WorkLease | undefined
   #waiting: NodeJS.Timeout | undefined
+  #retrying: NodeJS.Timeout | undefined
+  /** Why the database could not be opened the last time. */
+  #lastProblem: string | undefined
   #isClosed = false
   /** One change of the database at a time. */
   #turn: Promise<void> = Promise.resolve()
@@ -52,8 +58,6 @@ export class Replicator {
       if (mayRename(change)) await this.#reopen()
     })
     await this.#reopen()
-    const { leases } = this.#surroundings
-    if (leases) this.#waiting = setInterval(() => void this.#reopen(), leases.durationMs / TRIES_A_LEASE).unref()
   }
 
   /** The documents with their jobs; undefined where there is no database. */
@@ -66,6 +70,7 @@ export class Replicator {
     this.#isClosed = true
     this.#forget?.()
     clearInterval(this.#waiting)
+    clearTimeout(this.#retrying)
     await this.#turn
     await this.#end()
   }
@@ -77,13 +82,14 @@ export class Replicator {
   }
 
   async #follow(): Promise<void> {
-    const { leases } = this.#surroundings
     const database = this.#isClosed ? undefined : await this.#database()
-    const isHeld = !leases || this.#lease?.signal.aborted === false
+    const leases = database && this.#surroundings.leases?.(database.name)
+    if (leases) this.#askAgain(leases)
+    const isHeld = !this.#elsewhere && (!leases || this.#lease?.signal.aborted === false)
     if (database?.uuid === this.#jobs?.database.uuid && isHeld) return
     if (this.#jobs || !database) await this.#end()
     if (!database || this.#isClosed) return
-    this.#lease = await this.#takeLease(database.name)
+    this.#lease = await this.#takeLease(leases, database.name)
     this.#elsewhere = leases && !this.#lease ? { database, isElsewhere: true, job: () => undefined } : undefined
     if (this.#elsewhere) return
     this.#lease?.signal.addEventListener('abort', () => void this.#reopen(), { once: true })
@@ -110,8 +116,18 @@ export class Replicator {
     this.#lease = undefined
   }
 
-  async #takeLease(database: string): Promise<WorkLease | undefined> {
-    const { leases, log } = this.#surroundings
+  #retry(): void {
+    clearTimeout(this.#retrying)
+    if (!this.#isClosed) this.#retrying = setTimeout(() => void this.#reopen(), RETRY_MS).unref()
+  }
+
+  #askAgain({ durationMs }: WorkLeases): void {
+    if (this.#isClosed) return
+    this.#waiting ??= setInterval(() => void this.#reopen(), durationMs / TRIES_A_LEASE).unref()
+  }
+
+  async #takeLease(leases: WorkLeases | undefined, database: string): Promise<WorkLease | undefined> {
+    const { log } = this.#surroundings
     try {
       return await leases?.take(`replications of ${database}`)
     } catch (error) {
@@ -122,9 +138,16 @@ export class Replicator {
 
   async #database(): Promise<Database | undefined> {
     try {
-      return await this.#surroundings.system.get()
+      const database = await this.#surroundings.system.get()
+      this.#lastProblem = undefined
+      return database
     } catch (error) {
-      this.#surroundings.log.error('The replicator database is not followed.', { error: String(error) })
+      const problem = String(error)
+      if (problem !== this.#lastProblem) {
+        this.#surroundings.log.error('The replicator database is not followed.', { error: problem })
+      }
+      this.#lastProblem = problem
+      if (error instanceof EngineUnavailableError) this.#retry()
       return undefined
     }
   }

@@ -8,6 +8,8 @@
 export interface LeaseProof {
   readonly name: string
   readonly fence: number
+  /** The uuid of the engine that granted it. No other engine can check it: they pass it over. */
+  readonly engine: string
 }
 
 export interface WorkLease {
@@ -25,6 +27,9 @@ export interface WorkLeases {
   /** Whether anybody holds it, this server included. */
   isHeld(name: string): Promise<boolean>
 }
+
+/** The leases for work on a store; undefined where no other server uses it. */
+export type LeasesOf = (store: string) => WorkLeases | undefined
 
 /**
  * Does work that no other server does meanwhile; resolves to undefined where one is doing it. Without leases there is no other

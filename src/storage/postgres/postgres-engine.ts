@@ -90,6 +90,15 @@ export class PostgresEngine implements StorageEngine {
     return this.#server.leases
   }
 
+  leasesOf(): WorkLeases {
+    return this.#server.leases
+  }
+
+  /** As of the last listing. */
+  get knownNames(): string[] {
+    return [...this.#ids.keys()]
+  }
+
   has(name: string): boolean {
     return this.#ids.has(name)
   }

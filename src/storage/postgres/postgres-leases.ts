@@ -9,6 +9,8 @@ import type { Connection, Parameter, ResultRow } from './connection.ts'
 import { STATEMENTS, type Statement } from './statements.ts'
 
 export interface LeaseServices {
+  /** The uuid of the tables. */
+  readonly engine: string
   /** This server. */
   readonly holder: Buffer
   readonly durationMs: number
@@ -55,10 +57,10 @@ export class PostgresLeases implements WorkLeases {
     if (this.#held.has(name) || this.#taking.has(name)) return undefined
     this.#taking.add(name)
     try {
-      const { holder, durationMs } = this.#services
+      const { engine, holder, durationMs } = this.#services
       const [row] = await this.#services.run(STATEMENTS.takeLease, [name, holder, durationMs])
       if (!row) return undefined
-      const lease = new HeldLease({ name, fence: Number(row[0]) }, () => this.#release(lease))
+      const lease = new HeldLease({ name, fence: Number(row[0]), engine }, () => this.#release(lease))
       this.#held.set(name, lease)
       return lease
     } finally {

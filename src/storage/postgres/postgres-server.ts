@@ -28,6 +28,8 @@ export interface PostgresOptions {
   readonly statementMs?: number
   /** Memory for rows that never change once they are written. */
   readonly cacheBytes?: number
+  /** How often opening it is tried. */
+  readonly startTries?: number
   /** How long a server keeps its leases without a heartbeat. */
   readonly leaseMs?: number
   /** For tests: how long another server that does not confirm a commit is waited for. */
@@ -42,7 +44,7 @@ const STATEMENT_MS = 60_000
 const WAIT_MS = 5000
 const IDLE_MS = 60_000
 
-/** How long a start waits for the server. */
+/** How often a start tries to reach the server. */
 const START_TRIES = 20
 const START_PAUSE_MS = 250
 
@@ -82,16 +84,14 @@ export class PostgresServer {
   /** Creates the tables where they are missing. Throws an error whose message is for people. */
   static async open(options: PostgresOptions): Promise<PostgresServer> {
     const address = parseAddress(options.address)
+    const { startTries = START_TRIES } = options
     for (let tries = 1; ; tries++) {
       try {
         const tables = await prepare(address, options.dialect)
         const server = new PostgresServer(address, tables, options)
-        // Other servers wait for the confirmations of those that have heartbeats.
-        await server.signals.ready
-        await server.#seen()
-        return server
+        return await server.#begun()
       } catch (error) {
-        if (tries >= START_TRIES || !(error instanceof StorageError)) throw error
+        if (tries >= startTries || !(error instanceof StorageError)) throw error
         await pause(START_PAUSE_MS)
       }
     }
@@ -113,6 +113,7 @@ export class PostgresServer {
     this.writes = new ConnectionPool(address, { ...limits, connections: writeConnections }, dialect)
     this.#pulse = new ConnectionPool(address, { ...limits, connections: 1 }, dialect)
     this.leases = new PostgresLeases({
+      engine: uuid,
       holder: this.#id,
       durationMs: leaseMs,
       run: (statement, parameters) => this.#pulse.use((connection) => connection.run(statement, parameters)),
@@ -136,6 +137,18 @@ export class PostgresServer {
     })
     this.#beating = setInterval(() => this.#beatOnce(), leaseMs / BEATS_A_LEASE).unref()
     this.garbage.sweepSoon()
+  }
+
+  async #begun(): Promise<this> {
+    try {
+      // Other servers wait for the confirmations of those that have heartbeats.
+      await this.signals.ready
+      await this.#seen()
+      return this
+    } catch (error) {
+      await this.close()
+      throw error
+    }
   }
 
   /** Calls back when another server may have created or dropped a store. */

@@ -108,11 +108,12 @@ export class PostgresStore implements Store, SnapshotSource {
   }
 
   async commit(changes: Changes): Promise<CommitOutcome> {
-    return this.#writes.commit(changes)
+    const { lease } = changes
+    return this.#writes.commit(lease && !this.#isOwn(lease) ? { ...changes, lease: undefined } : changes)
   }
 
   async replace(portions: AsyncIterable<readonly Put[] | PackedRows>, lease?: LeaseProof): Promise<void> {
-    return this.#writes.replace(() => this.#replace(portions, lease))
+    return this.#writes.replace(() => this.#replace(portions, lease && this.#isOwn(lease) ? lease : undefined))
   }
 
   /** PostgreSQL reuses the space of old rows itself. Only the size of the rows is measured. */
@@ -207,6 +208,11 @@ export class PostgresStore implements Store, SnapshotSource {
       this.#server.garbage.sweepSoon()
       return
     }
+  }
+
+  /** A lease of another engine is not in these tables. */
+  #isOwn({ engine }: LeaseProof): boolean {
+    return engine === this.#server.uuid
   }
 
   /** In one transaction with the check of the lease. */

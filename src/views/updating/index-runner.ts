@@ -51,10 +51,14 @@ const IN_MEMORY: Sorting = { sortBytes: () => 64 * 1024 * 1024, runsOf: () => me
 export class LocalRunner implements IndexRunner {
   readonly #functions: Functions
   readonly #sorting: Sorting
-  readonly #leases: WorkLeases | undefined
+  readonly #leases: () => WorkLeases | undefined
 
   /** With leases where other servers may work on the same indexes. */
-  constructor(functions: Functions, sorting: Sorting = IN_MEMORY, leases?: WorkLeases) {
+  constructor(
+    functions: Functions,
+    sorting: Sorting = IN_MEMORY,
+    leases: () => WorkLeases | undefined = () => undefined,
+  ) {
     this.#functions = functions
     this.#sorting = sorting
     this.#leases = leases
@@ -73,20 +77,20 @@ export class LocalRunner implements IndexRunner {
       design,
       functions: this.#functions,
       run: { owner: database.name, signal },
-      leases: this.#leases,
+      leases: this.#leases(),
       onProgress,
     })
   }
 
   async compact({ store }: IndexPlace, signal: AbortSignal, onProgress: (done: number) => void): Promise<void> {
-    await leased(this.#leases, compactionLease(store), (lease) => {
+    await leased(this.#leases(), compactionLease(store), (lease) => {
       onProgress(0)
       return store.compact({ signal: eitherSignal(signal, lease), onProgress })
     })
   }
 
   async workElsewhere({ store }: IndexPlace): Promise<IndexWork | undefined> {
-    const leases = this.#leases
+    const leases = this.#leases()
     if (!leases) return undefined
     const [isUpdating, isCompacting] = await Promise.all([
       leases.isHeld(updateLease(store)),

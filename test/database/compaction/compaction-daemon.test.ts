@@ -481,7 +481,7 @@ class FakeDatabases {
     return [...this.#databases].filter(([, { compactions }]) => compactions > 0).map(([name]) => name)
   }
 
-  async list(): Promise<string[]> {
+  async listReachable(): Promise<string[]> {
     return [...this.#databases.keys()]
   }
 
