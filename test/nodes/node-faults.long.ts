@@ -2,14 +2,28 @@ import { expect, it } from 'vitest'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 import { CommandService } from '../support/test-service.ts'
 import { until } from '../support/until.ts'
-import { killNodes } from './kill-rounds.ts'
 import { clientsOfNodes } from './node-clients.ts'
+import { type NodeFault, playNodeFaults } from './node-fault-rounds.ts'
 
-const KILLS = Number(process.env.SETTLE_KILLS ?? 100)
+/** How often all faults are played. */
+const ROUNDS = Number(process.env.SETTLE_HISTORY_ROUNDS ?? 25)
+const FAULTS: readonly NodeFault[] = [
+  'kill secondary',
+  'stop secondary',
+  'kill primary',
+  'stop primary',
+  'kill secondary',
+  'stop and kill',
+]
 
-it('keeps every acknowledged write, and shows one history, while nodes are killed again and again', async () => {
-  const outcome = await killNodes({ folder: await temporaryFolder(), nodes: 4, kills: KILLS, acknowledgedBetween: 200 })
-  expect(outcome.problems).toEqual([])
+it('four nodes keep every acknowledged write, and show one history, while they are killed and stopped', async () => {
+  const faults = Array.from({ length: ROUNDS }, () => FAULTS).flat()
+  const folder = await temporaryFolder()
+  const history = await playNodeFaults({ folder, nodes: 4, faults, acknowledgedBetween: 100 })
+  const { problems, acknowledged, reads, conflicts, refused, broken } = history
+  const counts = { faults: faults.length, acknowledged, reads, conflicts, refused, broken }
+  process.stderr.write(`history: ${JSON.stringify(counts)}\n`)
+  expect(problems).toEqual([])
 })
 
 it('kills a node that hangs when it must acknowledge a notice, and continues', async () => {
