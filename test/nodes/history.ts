@@ -75,12 +75,12 @@ export class History {
     }
   }
 
-  /** Resolves when so many more edits were acknowledged. */
+  /** Resolves when so many more edits were acknowledged, or there is a problem: then nothing can be relied on any more. */
   async progress(count: number): Promise<void> {
     const wanted = this.acknowledged + count
     let { acknowledged } = this
     let deadline = Date.now() + STANDSTILL_MS
-    while (this.acknowledged < wanted) {
+    while (this.acknowledged < wanted && this.problems.length === 0) {
       if (this.acknowledged > acknowledged) {
         acknowledged = this.acknowledged
         deadline = Date.now() + STANDSTILL_MS
@@ -90,11 +90,11 @@ export class History {
     }
   }
 
-  /** Lets everybody finish, and compares what each node has with what was acknowledged. */
+  /** Lets everybody finish, and compares what each node has with what was acknowledged, unless there are problems already. */
   async end(): Promise<void> {
     this.#stopping.abort()
     await Promise.all(this.#clients)
-    for (const url of this.#options.urls()) await this.#compare(url)
+    if (this.problems.length === 0) for (const url of this.#options.urls()) await this.#compare(url)
     await Promise.all(this.#feeds.map((feed) => feed.end()))
   }
 

@@ -26,6 +26,7 @@ export async function playNodeFaults(options: FaultOptions): Promise<History> {
     await history.begin()
     for (const fault of faults) {
       await history.progress(acknowledgedBetween)
+      if (history.problems.length > 0) break
       // The database gets another file, of which every node must know.
       void compact(url)
       await play(service, fault)

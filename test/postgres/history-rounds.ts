@@ -39,11 +39,12 @@ export async function playFaults({ faults, acknowledgedBetween, clients }: Histo
   await servers.replicate()
   for (const fault of faults) {
     await history.progress(acknowledgedBetween)
+    if (history.problems.length > 0) break
     await servers.play(fault)
   }
   await history.progress(acknowledgedBetween)
   await history.end()
-  history.problems.push(...(await servers.copyProblems()))
+  if (history.problems.length === 0) history.problems.push(...(await servers.copyProblems()))
   return history
 }
 
