@@ -32,7 +32,7 @@ export class StoreLease {
   readonly path: string
   /** Aborted when the store has to go: the holder ends its work, closes the file and releases the lease. */
   readonly revoked: AbortSignal
-  /** Set by a holder that writes to the store: pauses its commits. */
+  /** Set by a holder that writes to the store: pauses its commits. One function for all of its leases on the store. */
   pauseHolder: PauseCommits | undefined
   readonly #book: LeaseBook
   readonly #ended = Promise.withResolvers<void>()
@@ -139,7 +139,9 @@ export class StoreLeases {
     while (this.#waiting > 0) await this.#served.promise
     const { promise, resolve } = Promise.withResolvers<void>()
     this.#pauses.add(promise)
-    const pauses = [...this.#leases.keys()].map(({ pauseHolder }) => pauseHolder?.())
+    // Each holder once: commits that wait for its first pause would come before the second one, and neither would ever begin.
+    const holders = new Set([...this.#leases.keys()].map(({ pauseHolder }) => pauseHolder))
+    const pauses = [...holders].map((pause) => pause?.())
     const resumes = await Promise.all([this.#store.pauseCommits(), ...pauses])
     return () => {
       for (const resume of resumes) resume?.()

@@ -184,7 +184,7 @@ export class WorkerProcess {
     for (const reason of reasons) reason.addEventListener('abort', abort)
     clearTimeout(this.#idle)
     const index = job.index.name
-    leases.index.pauseHolder = () => this.#pauseCommits(index)
+    leases.index.pauseHolder = this.#leaseOn(index)?.pauseHolder ?? (() => this.#pauseCommits(index))
     const state = { hasStarted: false, isDone: false, resume: undefined }
     this.#jobs.set(number, { ...listener, index, leases, resolve, reject, forget, ...state })
     this.#watchOver()

@@ -159,6 +159,26 @@ describe('commits to a store that another process opens', () => {
 })
 
 describe('a pause of the commits to a store', () => {
+  it('pauses a holder once, however many leases it has', async () => {
+    const { engine } = await open()
+    const holder = await LmdbEngine.open({ folder: await temporaryFolder() })
+    onTestFinished(() => holder.close())
+    const written = await holder.create('store')
+    const [ofHolder] = holder.places()
+    const pauseHolder = async () => (await holder.pauseCommits(ofHolder!)) ?? (() => {})
+    for (const lease of [engine.lend('store'), engine.lend('store')]) {
+      lease.pauseHolder = pauseHolder
+      onTestFinished(() => lease.release())
+    }
+    const [place] = engine.places()
+    const pausing = engine.pauseCommits(place!)
+    // It waits for the pause, and would come before a second one of the same holder.
+    const commit = written.commit({ puts: [[KEY, VALUE]] })
+    const resume = await pausing
+    resume?.()
+    await commit
+  })
+
   it('ends for those that wait for it, though others pause them all the time', async () => {
     const { engine } = await open()
     const [place] = engine.places()
