@@ -4,6 +4,7 @@
  */
 import { METHODS } from 'node:http'
 import { routes } from '../../src/http/server/routes.ts'
+import { QUERY_PARAMETERS, QUERY_VALUES } from '../support/odd-values.ts'
 import type { Manner } from './exchange.ts'
 import { type Body, randomBody } from './random-body.ts'
 import { type FuzzRandom, jsonValue } from './random-json.ts'
@@ -206,127 +207,11 @@ function randomPath(random: FuzzRandom, pattern: string, database: string): stri
   return path
 }
 
-const PARAMETERS = [
-  ...[
-    'rev',
-    'revs',
-    'open_revs',
-    'latest',
-    'conflicts',
-    'deleted_conflicts',
-    'meta',
-    'revs_info',
-    'local_seq',
-    'att_encoding_info',
-  ],
-  ...[
-    'batch',
-    'new_edits',
-    'key',
-    'keys',
-    'startkey',
-    'endkey',
-    'startkey_docid',
-    'endkey_docid',
-    'limit',
-    'skip',
-    'atts_since',
-  ],
-  ...[
-    'descending',
-    'include_docs',
-    'inclusive_end',
-    'update_seq',
-    'stale',
-    'group',
-    'group_level',
-    'reduce',
-    'attachments',
-  ],
-  ...[
-    'callback',
-    'count',
-    '__proto__',
-    'constructor',
-    '',
-    'sorted',
-    'feed',
-    'since',
-    'filter',
-    'style',
-    'heartbeat',
-    'timeout',
-  ],
-  ...[
-    'doc_ids',
-    'view',
-    'bytes',
-    'offset',
-    'seq_interval',
-    'format',
-    'q',
-    'n',
-    'partitioned',
-    'update',
-    'stable',
-    'next',
-    'range',
-  ],
-]
-const VALUES = [
-  ...[
-    'true',
-    'false',
-    'all',
-    '0',
-    '1',
-    '-1',
-    '99999999999999999999',
-    '1e9',
-    '1.5',
-    'null',
-    '[]',
-    '{}',
-    '""',
-    'ok',
-    'now',
-    'x',
-  ],
-  ...[
-    '["1-a"]',
-    '[1]',
-    '["doc","torn"]',
-    '"doc"',
-    '"\\ud800"',
-    '[',
-    '"',
-    '{"a":',
-    'update_after',
-    'longpoll',
-    'continuous',
-  ],
-  ...[
-    'eventsource',
-    'normal',
-    'd/f',
-    'd/nosuch',
-    '_view',
-    '_doc_ids',
-    '_selector',
-    '_design',
-    'd/v',
-    'all_docs',
-    'main_only',
-    '1-a',
-  ],
-  ...['true%00', '%', '%FF', '10', '3', 'é'],
-]
-
 function randomQuery(random: FuzzRandom): string {
   if (random.chance(0.5)) return ''
   const pairs = random.many(4, () => {
-    const value = random.chance(0.85) ? random.of(VALUES) : JSON.stringify(jsonValue(random, 1))
-    return `${random.of(PARAMETERS)}${random.chance(0.97) ? '=' : ''}${random.chance(0.97) ? encodeURIComponent(value) : 'x%'}`
+    const value = random.chance(0.85) ? random.of(QUERY_VALUES) : JSON.stringify(jsonValue(random, 1))
+    return `${random.of(QUERY_PARAMETERS)}${random.chance(0.97) ? '=' : ''}${random.chance(0.97) ? encodeURIComponent(value) : 'x%'}`
   })
   return `?${pairs.join(random.chance(0.98) ? '&' : '&&')}`
 }
