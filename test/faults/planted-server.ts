@@ -31,6 +31,13 @@ const plants: Record<string, () => void> = {
       })
     }
   },
+  /** A database whose file cannot be removed counts as deleted. */
+  'a lost refusal': () => {
+    const { drop } = LmdbEngine.prototype
+    LmdbEngine.prototype.drop = async function (name) {
+      return drop.call(this, name).catch(() => {})
+    }
+  },
 }
 
 plants[process.env.SETTLE_TEST_PLANT ?? '']?.()

@@ -99,6 +99,35 @@ async function takeDescriptors(server: LimitedServer): Promise<void> {
   connected.end()
 }
 
+/** Throws where the server does not do what it must. */
+async function turnReadOnly(server: LimitedServer): Promise<void> {
+  const { client } = server
+  const db = await client.database()
+  await db.save('_design/d', VIEW)
+  await db.save('doc', { text: 'x' })
+  await server.makeFolder('read-only')
+
+  expectFailure(await client.request('PUT', '/other'))
+  expect((await client.request('GET', '/other')).status).toBe(404)
+  expectFailure(await client.request('PUT', '/_config/fault/a', { body: '"b"' }))
+  expect((await client.request('GET', '/_config/fault/a')).status).toBe(404)
+  expect((await db.get('doc')).status).toBe(200)
+  const written = await db.put('more', {})
+  if (written.status !== 201) expectFailure(written)
+  await db.compact()
+  const deleted = await client.request('DELETE', `/${db.name}`)
+  expectFailure(deleted)
+  expect((await db.get('doc')).status).toBe(200)
+
+  await server.makeFolder('writable')
+  expect((await client.request('PUT', '/other')).status).toBe(201)
+  expect((await client.request('PUT', '/_config/fault/a', { body: '"b"' })).status).toBe(200)
+  await db.compact()
+  expect((await db.get('_design/d/_view/v')).status).toBe(200)
+  expect((await client.request('DELETE', `/${db.name}`)).status).toBe(200)
+  expect((await db.get('doc')).status).toBe(404)
+}
+
 describe.runIf(canLimit)('a server whose disk is full', { timeout: HANG_MS }, () => {
   it('refuses what it cannot store, keeps the rest, and continues when there is space', async () => {
     await fillTheDisk(await LimitedServer.start())
@@ -138,31 +167,11 @@ describe.runIf(canLimit)('a server without descriptors', { timeout: HANG_MS }, (
 
 describe.runIf(canLimit)('a server whose folder turns read-only', { timeout: HANG_MS }, () => {
   it('writes nothing, reports it, keeps reading, and continues when it may write', async () => {
-    const server = await LimitedServer.start('unprivileged')
-    const { client } = server
-    const db = await client.database()
-    await db.save('_design/d', VIEW)
-    await db.save('doc', { text: 'x' })
-    await server.makeFolder('read-only')
+    await turnReadOnly(await LimitedServer.start('unprivileged'))
+  })
 
-    expectFailure(await client.request('PUT', '/other'))
-    expect((await client.request('GET', '/other')).status).toBe(404)
-    expectFailure(await client.request('PUT', '/_config/fault/a', { body: '"b"' }))
-    expect((await client.request('GET', '/_config/fault/a')).status).toBe(404)
-    expect((await db.get('doc')).status).toBe(200)
-    const written = await db.put('more', {})
-    if (written.status !== 201) expectFailure(written)
-    await db.compact()
-    const deleted = await client.request('DELETE', `/${db.name}`)
-    expectFailure(deleted)
-    expect((await db.get('doc')).status).toBe(200)
-
-    await server.makeFolder('writable')
-    expect((await client.request('PUT', '/other')).status).toBe(201)
-    expect((await client.request('PUT', '/_config/fault/a', { body: '"b"' })).status).toBe(200)
-    await db.compact()
-    expect((await db.get('_design/d/_view/v')).status).toBe(200)
-    expect((await client.request('DELETE', `/${db.name}`)).status).toBe(200)
-    expect((await db.get('doc')).status).toBe(404)
+  it('is found out when it loses a refusal', async () => {
+    const server = await LimitedServer.start('unprivileged', 'a lost refusal')
+    await expect(turnReadOnly(server)).rejects.toThrow(/expected/)
   })
 })

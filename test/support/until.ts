@@ -6,9 +6,9 @@ const INTERVAL_MS = 5
 const LIMIT_MS = 110_000
 
 export async function until(isThere: () => boolean | Promise<boolean>, limitMs = LIMIT_MS): Promise<void> {
-  const deadline = Date.now() + limitMs
+  const deadline = performance.now() + limitMs
   while (!(await isThere())) {
-    if (Date.now() > deadline) throw new Error(`It did not come to pass within ${limitMs} ms.`)
+    if (performance.now() > deadline) throw new Error(`It did not come to pass within ${limitMs} ms.`)
     await pause(INTERVAL_MS)
   }
 }
