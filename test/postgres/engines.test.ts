@@ -69,6 +69,11 @@ const VIEWS = {
   filters: { odd: 'function (doc) { return doc.n % 2 === 1 }' },
 }
 
+/** Lines of the log are written a moment after they are logged. */
+async function untilLogged(dir: string, message: string, times = 1): Promise<void> {
+  await until(async () => (await readFile(join(dir, 'settle.log'), 'utf8')).split(message).length > times)
+}
+
 /** Goes through most of what a database does. */
 async function exercise(db: TestDatabase): Promise<void> {
   await db.save('_design/d', VIEWS)
@@ -238,6 +243,7 @@ describeOnPostgres('databases in several engines', () => {
     const onPostgres = await serverWith({}, { engine: address })
     await (await created(onPostgres.client, 'twice')).save('doc', { of: 'postgres' })
     await onPostgres.service.close()
+    let times = 1
     for (const [pattern, used] of [
       ['twice', 'postgres'],
       ['another', 'files'],
@@ -245,8 +251,7 @@ describeOnPostgres('databases in several engines', () => {
       const { client, service } = await serverWith({ [pattern]: address }, { dir })
       expect(await allDatabases(client)).toEqual(['twice'])
       expect((await client.request('GET', '/twice/doc')).json).toMatchObject({ of: used })
-      const log = await readFile(join(dir, 'settle.log'), 'utf8')
-      expect(log).toContain('A database is in two storage engines. Only one of them is used.')
+      await untilLogged(dir, 'A database is in two storage engines. Only one of them is used.', times++)
       await service.close()
     }
   })
@@ -314,7 +319,7 @@ describeOnPostgres('databases in several engines', () => {
     const postgres = await sharedPostgres()
     const proxy = await PostgresProxy.open(postgres.socket)
     onTestFinished(() => proxy.close())
-    const address = postgres.address('late_engine', proxy.folder)
+    const address = postgres.address(undefined, proxy.folder)
     const dir = await temporaryFolder()
     const before = await serverWith({ 'shared-*': address, odd: address }, { dir })
     for (const name of ['local', 'shared-1', 'odd']) await (await created(before.client, name)).save('doc', {})
@@ -331,9 +336,7 @@ describeOnPostgres('databases in several engines', () => {
     }
     for (const path of ['/odd', '/shared-1', '/anything']) expectUnavailable(await client.request('PUT', path))
     expect((await client.request('PUT', '/local')).status).toBe(412)
-    expect(await readFile(join(dir, 'settle.log'), 'utf8')).toContain(
-      'A storage engine cannot be reached. Its databases cannot be used until it is.',
-    )
+    await untilLogged(dir, 'A storage engine cannot be reached. Its databases cannot be used until it is.')
     proxy.stall(false)
     await until(async () => (await client.request('GET', '/shared-1/doc')).status === 200)
     expect((await client.request('GET', '/odd/doc')).status).toBe(200)
