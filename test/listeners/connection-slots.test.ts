@@ -134,6 +134,7 @@ describe('connections that are closed before they have a slot', () => {
   ): Promise<{ open: OpenConnections; admissions: Admission[] }> {
     let used = 0
     const open = new OpenConnections({
+      isShared: false,
       get used() {
         return used
       },

@@ -1,6 +1,6 @@
 import { existsSync, readdirSync, readFileSync, readlinkSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
-import { createServer } from 'node:net'
+import { connect, createServer, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -40,6 +40,22 @@ async function database(): Promise<string> {
 describe('three nodes of one machine', { timeout: 120_000 }, () => {
   it('answer on one port, from processes of their own', () => {
     expect(new Set(nodes.map(({ pid }) => pid)).size).toBe(3)
+  })
+
+  it('are each given a share of the connections that come in bursts', async () => {
+    const pids = nodes.map(({ pid }) => pid)
+    const { hostname, port } = new URL(service.url)
+    const given = pids.map(() => 0)
+    // Which of them runs at a moment is for the system to say, so one burst is not enough to tell.
+    await until(async () => {
+      const before = pids.map((pid) => connectionCount(pid, port))
+      const sockets = await Promise.all(Array.from({ length: 30 }, () => answered(hostname, Number(port))))
+      for (const [i, pid] of pids.entries()) given[i]! += connectionCount(pid, port) - before[i]!
+      for (const socket of sockets) socket.destroy()
+      await until(() => pids.every((pid, i) => connectionCount(pid, port) <= before[i]!))
+      const all = given.reduce((sum, each) => sum + each, 0)
+      return all >= 150 && Math.min(...given) >= all / 10
+    }, 60_000)
   })
 
   it('show a write at every node as soon as it is acknowledged, whichever took it', async () => {
@@ -304,6 +320,28 @@ it('leaves no process and no folder behind', { timeout: 180_000 }, async () => {
   await rm(dir, { recursive: true, force: true })
 })
 
+/** A connection on which a request was answered. */
+function answered(host: string, port: number): Promise<Socket> {
+  return new Promise((resolve, reject) => {
+    const socket = connect(port, host, () => socket.write(`GET / HTTP/1.1\r\nHost: ${host}\r\n\r\n`))
+    socket.once('data', () => resolve(socket)).on('error', reject)
+  })
+}
+
+/** How many clients are connected to a process at this port. */
+function connectionCount(pid: number, port: string): number {
+  const local = `:${Number(port).toString(16).toUpperCase().padStart(4, '0')}`
+  const lines = readFileSync('/proc/net/tcp', 'utf8').split('\n')
+  const inodes = lines.flatMap((line) => {
+    const [, address = '', , state, , , , , , inode] = line.trim().split(/\s+/)
+    return address.endsWith(local) && state === ESTABLISHED ? [`socket:[${inode}]`] : []
+  })
+  const own = new Set(descriptorsOf(pid))
+  return inodes.filter((inode) => own.has(inode)).length
+}
+
+const ESTABLISHED = '01'
+
 function freePort(): Promise<number> {
   return new Promise((resolve, reject) => {
     const server = createServer().once('error', reject)
@@ -316,16 +354,21 @@ function freePort(): Promise<number> {
 
 /** The paths of the Unix sockets that a process listens on. */
 function listeningSockets(pid: number): string[] {
-  const descriptors = readdirSync(`/proc/${pid}/fd`).flatMap((name) => {
+  const descriptors = descriptorsOf(pid)
+  const lines = readFileSync('/proc/net/unix', 'utf8').split('\n')
+  const sockets = lines.map((line) => line.trim().split(/\s+/))
+  return sockets.flatMap(([, , , , , , inode, path]) =>
+    path !== undefined && descriptors.includes(`socket:[${inode}]`) ? [path] : [],
+  )
+}
+
+/** What they lead to. */
+function descriptorsOf(pid: number): string[] {
+  return readdirSync(`/proc/${pid}/fd`).flatMap((name) => {
     try {
       return [readlinkSync(`/proc/${pid}/fd/${name}`)]
     } catch {
       return []
     }
   })
-  const lines = readFileSync('/proc/net/unix', 'utf8').split('\n')
-  const sockets = lines.map((line) => line.trim().split(/\s+/))
-  return sockets.flatMap(([, , , , , , inode, path]) =>
-    path !== undefined && descriptors.includes(`socket:[${inode}]`) ? [path] : [],
-  )
 }

@@ -7,6 +7,8 @@
 export interface ConnectionSlots {
   /** Slots that are in use here. */
   readonly used: number
+  /** Whether other nodes accept connections too. */
+  readonly isShared: boolean
   /** Takes a slot, and says whether there was one. Another node may have to be asked. */
   take(limit: number): boolean | Promise<boolean>
   free(): void
@@ -20,6 +22,10 @@ export class ServerSlots implements ConnectionSlots {
 
   get used(): number {
     return this.#used
+  }
+
+  get isShared(): boolean {
+    return this.#borrowers.size > 0
   }
 
   take(limit: number): boolean {
@@ -81,6 +87,7 @@ const LENDER_TIMEOUT_MS = 1000
 
 /** The slots of a node that borrows them. */
 export class BorrowedSlots implements ConnectionSlots {
+  readonly isShared = true
   readonly #lender: SlotLender
   readonly #timeoutMs: number
   #used = 0

@@ -6,6 +6,7 @@ import { Connection, type RequestHandler } from '../../wire/connection.ts'
 import type { ConnectionLimits } from '../../wire/connection-limits.ts'
 import { Refusal } from '../../wire/request.ts'
 import { SERVER_LINE } from '../server/answer.ts'
+import { AcceptPause } from './accept-pause.ts'
 import { type ConnectionSlots, ServerSlots } from './connection-slots.ts'
 
 export interface ListenerPlan {
@@ -229,6 +230,7 @@ export type Admission = 'served' | 'refused' | 'cut off'
 /** Counts the open connections of all listeners of a server, closing ones included: they share its descriptors. */
 export class OpenConnections {
   readonly #slots: ConnectionSlots
+  readonly #pause = new AcceptPause()
   #refused = 0
 
   constructor(slots: ConnectionSlots = new ServerSlots()) {
@@ -242,6 +244,7 @@ export class OpenConnections {
 
   /** What to do with a new connection. */
   admit(socket: Socket, limit: number): Admission | Promise<Admission> {
+    if (this.#slots.isShared) this.#pause.accepted(performance.now())
     const taking = this.#slots.take(limit)
     if (!(taking instanceof Promise)) return this.#admit(socket, taking)
     return taking.then((isTaken) => this.#admit(socket, isTaken))
