@@ -159,7 +159,7 @@ describe('commits to a store that another process opens', () => {
 })
 
 describe('a pause of the commits to a store', () => {
-  it('pauses a holder once, however many leases it has', async () => {
+  it('begins and ends where a holder that writes all the time has two leases', async () => {
     const { engine } = await open()
     const holder = await LmdbEngine.open({ folder: await temporaryFolder() })
     onTestFinished(() => holder.close())
@@ -171,12 +171,21 @@ describe('a pause of the commits to a store', () => {
       onTestFinished(() => lease.release())
     }
     const [place] = engine.places()
-    const pausing = engine.pauseCommits(place!)
-    // It waits for the pause, and would come before a second one of the same holder.
-    const commit = written.commit({ puts: [[KEY, VALUE]] })
-    const resume = await pausing
-    resume?.()
-    await commit
+    let isOver = false
+    const write = async () => {
+      while (!isOver) await written.commit({ puts: [[KEY, VALUE]] })
+    }
+    const churn = async () => {
+      for (let i = 0; i < 20; i++) {
+        const resume = await engine.pauseCommits(place!)
+        await nextTurn()
+        resume?.()
+      }
+    }
+    const writing = [write(), write(), write()]
+    await Promise.all([churn(), churn(), churn()])
+    isOver = true
+    await Promise.all(writing)
   })
 
   it('ends for those that wait for it, though others pause them all the time', async () => {
