@@ -111,8 +111,11 @@ export class Channel {
       this.#write({ type: 'cancel', id })
       reject(error)
     }
-    const late = () => cancel(new NodeUnreachableError(`A node did not answer within ${timeoutMs} ms.`))
-    const timer = timeoutMs === undefined ? undefined : setTimeout(late, timeoutMs)
+    const late = () => {
+      if (this.#calls.has(id)) cancel(new NodeUnreachableError(`A node did not answer within ${timeoutMs} ms.`))
+    }
+    // After what has arrived was read: it may be this process that was stopped, or had no processor, for so long.
+    const timer = timeoutMs === undefined ? undefined : setTimeout(() => setImmediate(late), timeoutMs)
     const onAbort = () => cancel(signal?.reason)
     signal?.addEventListener('abort', onAbort)
     return promise.finally(() => {

@@ -2,11 +2,13 @@ import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { createConnection, createServer, type Socket } from 'node:net'
 import { join } from 'node:path'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { CallFailedError, Channel, type ChannelHandler, NodeUnreachableError } from '../../src/cluster/channel.ts'
 import { ALONE } from '../../src/cluster/cluster.ts'
 import { Membership, type MembershipOptions } from '../../src/cluster/membership.ts'
 import { type HubOptions, PrimaryHub } from '../../src/cluster/primary-hub.ts'
+import { FileOpenings, type Permission } from '../../src/storage/leases/file-openings.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 import { until } from '../support/until.ts'
 
@@ -57,6 +59,13 @@ function joined(options: Partial<MembershipOptions> & { path: string }): Members
   return membership
 }
 
+const STANDSTILL_MS = 2000
+
+/** As a process that is stopped, or gets no processor. */
+function standStill(): void {
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, STANDSTILL_MS)
+}
+
 describe('a channel', () => {
   it('delivers signals of any size in the order in which they were sent', async () => {
     const [near, far] = await socketPair()
@@ -68,6 +77,18 @@ describe('a channel', () => {
     await until(async () => received.length === sent.length)
     expect(received.map((each) => (each as { i: number }).i)).toEqual(sent.map(({ i }) => i))
     expect(received[294]).toEqual({ i: 294, bytes: sent[294]!.bytes })
+  })
+
+  it('reads an answer that came in time while this process stood still', async () => {
+    const [near, far] = await socketPair()
+    const asking = new Channel(near, SILENT)
+    const call = async () => {
+      // After the answer is written, and before it is read.
+      setImmediate(standStill)
+      return 'answer'
+    }
+    new Channel(far, { ...SILENT, call })
+    expect(await asking.call('question', { timeoutMs: STANDSTILL_MS / 2 })).toBe('answer')
   })
 
   it('reads frames however they are split', async () => {
@@ -232,6 +253,27 @@ describe('nodes of one machine', () => {
     expect(stuck).toHaveLength(1)
     expect(stuck[0]).not.toBe(left[0])
   })
+})
+
+it('a process that opened a file in time is not killed where the server stood still meanwhile', async () => {
+  const [near, far] = await socketPair()
+  const openings = new FileOpenings(() => STANDSTILL_MS / 2)
+  const opener = {}
+  let kills = 0
+  const reply = await openings.begin(opener, {
+    stores: { pauseCommits: async () => () => {} },
+    place: { name: 'store', path: 'store.1.mdb' },
+    signal: new AbortController().signal,
+    kill: () => kills++,
+  })
+  const opened = once(near.resume(), 'data').then(() => openings.end(opener, (reply as Permission).number))
+  await nextTurn()
+  far.write('opened')
+  standStill()
+  await opened
+  await nextTurn()
+  expect(kills).toBe(0)
+  expect(openings.idle()).toBe(undefined)
 })
 
 describe('a node that hangs', () => {

@@ -76,8 +76,12 @@ export class FileOpenings {
       throw signal.reason
     }
     const number = ++this.#lastNumber
-    const timer = setTimeout(kill, this.#timeoutMs())
     const openings = this.#openings.get(opener) ?? new Map<number, () => void>()
+    const late = () => {
+      if (openings.has(number)) kill()
+    }
+    // After what has arrived was read: it may be this process that was stopped, or had no processor, for so long.
+    const timer = setTimeout(() => setImmediate(late), this.#timeoutMs())
     this.#openings.set(opener, openings)
     openings.set(number, () => {
       clearTimeout(timer)
@@ -109,7 +113,9 @@ export class FileOpenings {
 
   /** The process is dead. */
   left(opener: object): void {
-    for (const resume of this.#openings.get(opener)?.values() ?? []) resume()
+    const openings = this.#openings.get(opener)
+    for (const resume of openings?.values() ?? []) resume()
+    openings?.clear()
     this.#forget(opener)
   }
 

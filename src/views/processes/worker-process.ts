@@ -280,12 +280,17 @@ export class WorkerProcess {
     const job = this.#jobs.get(number)
     if (!job) return
     const resume = await job.leases.database.pauseCommits()
-    const impatience = setTimeout(() => this.#kill('It does not open a file.'), this.#settings().openMs)
-    job.resume = () => {
+    const late = () => {
+      if (job.resume === opened) this.#kill('It does not open a file.')
+    }
+    // After what has arrived was read: it may be this process that was stopped, or had no processor, for so long.
+    const impatience = setTimeout(() => setImmediate(late), this.#settings().openMs)
+    const opened = () => {
       clearTimeout(impatience)
       resume()
       job.resume = undefined
     }
+    job.resume = opened
     // It may have ended meanwhile.
     if (this.#jobs.get(number) === job) this.send({ type: 'open', request })
     else job.resume()
