@@ -43,9 +43,12 @@ export interface InvalidationParts {
   onStale(stale: StaleCaches): void
   /** Another server has committed changes up to this sequence. */
   onChanges(updateSequence: number): void
-  /** The readers that wait for changes must check the database themselves: it may be deleted or unreadable. */
-  wake(): void
+  /** Anything may have changed; the database may be deleted or unreadable. Whoever waits for changes or caches some must read. */
+  onUnknown(): void
 }
+
+/** The pause before a state that could not be read is read again. */
+const RETRY_MS = 500
 
 export class CacheInvalidation {
   readonly #parts: InvalidationParts
@@ -56,6 +59,7 @@ export class CacheInvalidation {
   /** A signal came that was not followed yet. */
   #isDue = false
   #publishing: Promise<void> | undefined
+  #retry: NodeJS.Timeout | undefined
 
   constructor(parts: InvalidationParts) {
     this.#parts = parts
@@ -98,6 +102,7 @@ export class CacheInvalidation {
 
   async close(): Promise<void> {
     this.#stopWatching?.()
+    clearTimeout(this.#retry)
     await this.#reading
   }
 
@@ -113,14 +118,17 @@ export class CacheInvalidation {
     try {
       while (this.#isDue && !closing.aborted) {
         this.#isDue = false
-        if (store.dropped) this.#parts.wake()
+        if (store.dropped) this.#parts.onUnknown()
         else await this.#read()
       }
     } catch (error) {
       // Deleted, or the engine is unavailable: no cache is valid until the state was read again.
       this.#last = undefined
       this.#parts.onStale({ hasDesigns: true, hasSecurity: true })
-      this.#parts.wake()
+      this.#parts.onUnknown()
+      // The signal will not come again.
+      clearTimeout(this.#retry)
+      if (!store.dropped && !closing.aborted) this.#retry = setTimeout(() => void this.#readSoon(), RETRY_MS).unref()
       log.debug('The state that another server committed could not be read.', {
         database: store.name,
         error: String(error),

@@ -318,7 +318,10 @@ export class DatabaseEngine {
         if (stale.hasDesigns) this.#services.onEvent?.({ type: 'ddocs_updated_elsewhere', db: this.name })
       },
       onChanges: (updateSequence) => this.#changed(updateSequence, [{ type: 'updated', db: this.name }]),
-      wake: () => this.changes.wake(),
+      onUnknown: () => {
+        this.changes.wake()
+        this.#notify(this.#latestState?.updateSequence ?? 0)
+      },
     })
   }
 
@@ -347,9 +350,13 @@ export class DatabaseEngine {
 
   #changed(updateSequence: number, events: readonly DatabaseEvent[]): void {
     this.changes.updated(updateSequence)
-    for (const listener of this.#listeners) this.#guarded(() => listener(updateSequence))
+    this.#notify(updateSequence)
     const { onEvent } = this.#services
     if (onEvent) this.#guarded(() => events.forEach(onEvent))
+  }
+
+  #notify(updateSequence: number): void {
+    for (const listener of this.#listeners) this.#guarded(() => listener(updateSequence))
   }
 
   /** The commit is on disk: its writer is answered even if a listener fails. */

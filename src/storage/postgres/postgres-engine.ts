@@ -3,6 +3,7 @@
  * names known here are only a cache.
  */
 import assert from 'node:assert/strict'
+import { setTimeout as pause } from 'node:timers/promises'
 import { checkStoreName } from '../files/store-file.ts'
 import type { WorkLeases } from '../leases/work-leases.ts'
 import { checkChanges } from '../rows/packed-rows.ts'
@@ -31,6 +32,9 @@ interface EngineOptions {
   /** Whether a drop waits until the other servers know of it: none of them then takes the next store of the name for this one. */
   readonly confirmsDrops?: boolean
 }
+
+/** The pause before names that could not be read are read again. */
+const RETRY_MS = 500
 
 export class PostgresEngine implements StorageEngine {
   readonly #server: PostgresServer
@@ -204,9 +208,16 @@ export class PostgresEngine implements StorageEngine {
     for (const listener of this.#catalogListeners) listener('created', name)
   }
 
-  /** If it fails, the next use of a store gets the error. */
+  /** Until it succeeds: the signal will not come again, and another server may wait until this one knows. */
   async #listSoon(): Promise<void> {
-    await this.list().catch(() => {})
+    while (!this.#closed) {
+      try {
+        await this.list()
+        return
+      } catch {
+        await pause(RETRY_MS, undefined, { ref: false })
+      }
+    }
   }
 
   async #find(name: string): Promise<PostgresStore> {

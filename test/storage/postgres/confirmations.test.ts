@@ -2,6 +2,7 @@ import { expect, it, onTestFinished } from 'vitest'
 import { PostgresEngine } from '../../../src/storage/postgres/postgres-engine.ts'
 import { PostgresServer } from '../../../src/storage/postgres/postgres-server.ts'
 import { STATEMENTS } from '../../../src/storage/postgres/statements.ts'
+import { EngineUnavailableError } from '../../../src/storage/storage-error.ts'
 import { describeOnPostgres } from '../../support/on-postgres.ts'
 import { sharedPostgres } from '../../support/postgres.ts'
 import { PostgresProxy } from '../../support/postgres-proxy.ts'
@@ -98,6 +99,21 @@ describeOnPostgres('a commit that other servers confirm', () => {
       await a.engine.drop('x')
       expect([b.engine.has('x'), c.engine.has('x')]).toEqual([false, false])
     }
+  })
+
+  it('of a store that was dropped comes when the others have read which stores there are', async () => {
+    const [a, b] = (await several(2)) as [Opened, Opened]
+    await a.engine.create('x')
+    await b.engine.open('x')
+    const run = b.server.run.bind(b.server)
+    let failures = 0
+    b.server.run = (statement, parameters) => {
+      if (statement !== STATEMENTS.list || ++failures > 2) return run(statement, parameters)
+      return Promise.reject(new EngineUnavailableError('away'))
+    }
+    await a.engine.drop('x')
+    expect(failures).toBeGreaterThan(2)
+    expect(b.engine.has('x')).toBe(false)
   })
 
   it('is asked for on another connection, and again, while the server’s own connection for messages is broken', async () => {

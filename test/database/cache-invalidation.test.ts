@@ -1,0 +1,73 @@
+import { describe, expect, it, onTestFinished } from 'vitest'
+import { Databases } from '../../src/database/databases.ts'
+import { systemClock } from '../../src/runtime/clock.ts'
+import { silentLog } from '../../src/runtime/log/log.ts'
+import { Metrics } from '../../src/runtime/metrics.ts'
+import { TaskRegistry } from '../../src/runtime/tasks.ts'
+import { MemoryEngine } from '../../src/storage/memory/memory-engine.ts'
+import { EngineUnavailableError } from '../../src/storage/storage-error.ts'
+import type { StorageEngine, Store } from '../../src/storage/store.ts'
+
+/** An engine that other servers seem to use. Its stores can be made unreadable, and receive signals when the test says so. */
+class SharedEngine {
+  readonly listeners = new Set<() => void | Promise<void>>()
+  isAway = false
+  readonly #engine = new MemoryEngine()
+
+  get engine(): StorageEngine {
+    return new Proxy<StorageEngine>(this.#engine, {
+      get: (target, name) => {
+        if (name === 'open') return async (store: string) => this.#shared(await target.open(store))
+        if (name === 'create') return async (store: string) => this.#shared(await target.create(store))
+        const member: unknown = Reflect.get(target, name, target)
+        return typeof member === 'function' ? member.bind(target) : member
+      },
+    })
+  }
+
+  #shared(store: Store): Store {
+    const sharing = {
+      watch: (listener: () => void | Promise<void>) => {
+        this.listeners.add(listener)
+        return () => this.listeners.delete(listener)
+      },
+      confirm: async () => {},
+      nextNumber: async () => 1,
+      settledBelow: async () => 0,
+    }
+    return new Proxy(store, {
+      get: (target, name) => {
+        if (name === 'sharing') return sharing
+        if (name === 'snapshot' && this.isAway) throw new EngineUnavailableError('away')
+        const member: unknown = Reflect.get(target, name, target)
+        return typeof member === 'function' ? member.bind(target) : member
+      },
+    })
+  }
+}
+
+describe('a commit of another server', () => {
+  it('makes everything stale while its state cannot be read, which is tried again', async () => {
+    const shared = new SharedEngine()
+    const tasks = new TaskRegistry(systemClock, new Metrics())
+    const databases = new Databases(shared.engine, { clock: systemClock, log: silentLog, tasks })
+    onTestFinished(() => databases.close())
+    await databases.create('db')
+    const database = await databases.get('db')
+    let updates = 0
+    database.onUpdate(() => {
+      updates++
+    })
+    const signal = () => Promise.all([...shared.listeners].map((listener) => listener()))
+    await signal()
+    const before = { updates, security: database.securityChanges }
+    shared.isAway = true
+    await signal()
+    expect(updates).toBeGreaterThan(before.updates)
+    expect(database.securityChanges).toBeGreaterThan(before.security)
+    const away = updates
+    shared.isAway = false
+    // Without another signal.
+    await expect.poll(() => updates).toBeGreaterThan(away)
+  })
+})
