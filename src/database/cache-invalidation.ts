@@ -55,6 +55,8 @@ export class CacheInvalidation {
   readonly #stopWatching: (() => void) | undefined
   /** The newest state that the caches of this process match. */
   #last: DatabaseState | undefined
+  /** The newest state that subscribers were notified of: writers see states that nobody else has seen. */
+  #notified: DatabaseState | undefined
   #reading: Promise<void> | undefined
   /** A signal came that was not followed yet. */
   #isDue = false
@@ -69,6 +71,7 @@ export class CacheInvalidation {
   /** This process has committed a state; its own caches are up to date. */
   committed(state: DatabaseState): void {
     this.#last = state
+    this.#notified = state
   }
 
   /** A state was read, whoever committed it: invalidates the caches that it makes stale. */
@@ -124,6 +127,7 @@ export class CacheInvalidation {
     } catch (error) {
       // Deleted, or the engine is unavailable: no cache is valid until the state was read again.
       this.#last = undefined
+      this.#notified = undefined
       this.#parts.onStale({ hasDesigns: true, hasSecurity: true })
       this.#parts.onUnknown()
       // The signal will not come again.
@@ -139,11 +143,13 @@ export class CacheInvalidation {
   }
 
   async #read(): Promise<void> {
-    const before = this.#last
     const state = await this.#parts.readState()
     this.saw(state)
+    const before = this.#notified
     const hasChanges =
       !before || state.updateSequence > before.updateSequence || state.purgeSequence > before.purgeSequence
-    if (hasChanges) this.#parts.onChanges(state.updateSequence)
+    if (!hasChanges) return
+    this.#notified = state
+    this.#parts.onChanges(state.updateSequence)
   }
 }

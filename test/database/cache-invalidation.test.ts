@@ -12,7 +12,23 @@ import type { StorageEngine, Store } from '../../src/storage/store.ts'
 class SharedEngine {
   readonly listeners = new Set<() => void | Promise<void>>()
   isAway = false
-  readonly #engine = new MemoryEngine()
+  readonly #engine: MemoryEngine
+
+  constructor(engine: MemoryEngine) {
+    this.#engine = engine
+  }
+
+  /** The databases of one of the servers. */
+  databases(): Databases {
+    const tasks = new TaskRegistry(systemClock, new Metrics())
+    const databases = new Databases(this.engine, { clock: systemClock, log: silentLog, tasks })
+    onTestFinished(() => databases.close())
+    return databases
+  }
+
+  signal(): Promise<unknown> {
+    return Promise.all([...this.listeners].map((listener) => listener()))
+  }
 
   get engine(): StorageEngine {
     return new Proxy<StorageEngine>(this.#engine, {
@@ -48,26 +64,42 @@ class SharedEngine {
 
 describe('a commit of another server', () => {
   it('makes everything stale while its state cannot be read, which is tried again', async () => {
-    const shared = new SharedEngine()
-    const tasks = new TaskRegistry(systemClock, new Metrics())
-    const databases = new Databases(shared.engine, { clock: systemClock, log: silentLog, tasks })
-    onTestFinished(() => databases.close())
+    const shared = new SharedEngine(new MemoryEngine())
+    const databases = shared.databases()
     await databases.create('db')
     const database = await databases.get('db')
     let updates = 0
     database.onUpdate(() => {
       updates++
     })
-    const signal = () => Promise.all([...shared.listeners].map((listener) => listener()))
-    await signal()
+    await shared.signal()
     const before = { updates, security: database.securityChanges }
     shared.isAway = true
-    await signal()
+    await shared.signal()
     expect(updates).toBeGreaterThan(before.updates)
     expect(database.securityChanges).toBeGreaterThan(before.security)
     const away = updates
     shared.isAway = false
     // Without another signal.
     await expect.poll(() => updates).toBeGreaterThan(away)
+  })
+  it('is published when a writer that changed nothing has seen it first', async () => {
+    const engine = new MemoryEngine()
+    const [here, there] = [new SharedEngine(engine), new SharedEngine(engine)]
+    const writing = there.databases()
+    await writing.create('db')
+    const database = await here.databases().get('db')
+    await here.signal()
+    let updates = 0
+    database.onUpdate(() => {
+      updates++
+    })
+    await (await writing.get('db')).setRevisionLimit(7)
+    // As an edit does that conflicts with what it finds.
+    await database.exclusive(async (_, state) => ({ changes: {}, state, result: undefined }))
+    await here.signal()
+    expect(updates).toBe(1)
+    await here.signal()
+    expect(updates).toBe(1)
   })
 })

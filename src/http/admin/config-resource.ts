@@ -6,6 +6,7 @@ import { ENGINES, FILES, SettingError } from '../../config/setting-rules.ts'
 import { parseTerm } from '../../config/term-text.ts'
 import { badRequest, notFound } from '../../document/request-error.ts'
 import { shownAddress } from '../../storage/postgres/engine-address.ts'
+import { EngineUnavailableError } from '../../storage/storage-error.ts'
 import { readJson, requireJsonType } from '../bodies/request-body.ts'
 import { type Answer, json } from '../server/answer.ts'
 import type { Call } from '../server/call.ts'
@@ -112,6 +113,7 @@ async function changing<T>(change: () => Promise<T>): Promise<T> {
     return await change()
   } catch (error) {
     if (error instanceof SettingError) throw badRequest(error.message)
+    if (error instanceof EngineUnavailableError) throw error
     throw new HttpError(500, 'error', error instanceof Error ? error.message : String(error))
   }
 }

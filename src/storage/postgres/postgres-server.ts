@@ -163,7 +163,7 @@ export class PostgresServer {
    */
   refreshed(): Promise<void> | undefined {
     if (!this.leases.hasLapsed) return undefined
-    this.#refreshing ??= this.#refresh().finally(() => {
+    this.#refreshing ??= this.#refreshAll().finally(() => {
       this.#refreshing = undefined
     })
     return this.#refreshing
@@ -234,6 +234,11 @@ export class PostgresServer {
     } finally {
       clearTimeout(stalled)
     }
+  }
+
+  /** Heartbeats may have failed again meanwhile: then what was read may be too old for those who came later. */
+  async #refreshAll(): Promise<void> {
+    while (this.leases.hasLapsed) await this.#refresh()
   }
 
   async #refresh(): Promise<void> {
