@@ -5,7 +5,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import type { WorkLeases } from '../leases/work-leases.ts'
 import { LateEngine } from '../routed/late-engine.ts'
-import { EngineUnavailableError, StorageError } from '../storage-error.ts'
+import { EngineUnavailableError } from '../storage-error.ts'
 import { shownAddress } from './engine-address.ts'
 import { PostgresEngine } from './postgres-engine.ts'
 import { type PostgresOptions, PostgresServer } from './postgres-server.ts'
@@ -37,7 +37,6 @@ export class LatePostgres {
   readonly #closing = new AbortController()
   #server: PostgresServer | undefined
   #databases: PostgresEngine | undefined
-  #connecting: Promise<void> | undefined
   #lastError: unknown
   /** Whether the start went on without it. */
   #isAway = false
@@ -56,13 +55,9 @@ export class LatePostgres {
     const isLate = pause(START_MS, true, { signal: timer.signal, ref: false }).catch(() => true)
     const first = await Promise.race([opening, isLate])
     timer.abort()
-    if (first === undefined) return
+    if (first === undefined || this.#closing.signal.aborted) return
     this.#isAway = true
     this.#reports.away(this.#lastError ?? new EngineUnavailableError('The storage engine does not answer.'))
-    this.#connecting = opening.then(
-      () => {},
-      () => {},
-    )
   }
 
   get leases(): WorkLeases | undefined {
@@ -79,9 +74,9 @@ export class LatePostgres {
     return this.#server?.refreshed()
   }
 
+  /** An attempt to connect that is under way ends by itself. */
   async close(): Promise<void> {
     this.#closing.abort()
-    await this.#connecting
     await this.databases.close()
     await this.indexes.close()
     await this.#server?.close()
@@ -107,10 +102,10 @@ export class LatePostgres {
   async #connectOnce(): Promise<void> {
     const server = await PostgresServer.open({ ...this.#options, startTries: TRIES })
     try {
-      if (this.#closing.signal.aborted) throw new StorageError('The storage engine is closed.')
       this.#claim(server.uuid)
       const databases = await PostgresEngine.on(server, 'databases', { confirmsDrops: true })
       const indexes = await PostgresEngine.on(server, 'indexes')
+      if (this.#closing.signal.aborted) throw new EngineUnavailableError('The storage engine is closed.')
       this.#server = server
       this.#databases = databases
       this.indexes.begin(indexes)
