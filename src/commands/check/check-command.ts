@@ -178,24 +178,22 @@ class FolderCheck {
     return this.#faults
   }
 
-  /** The folder must be locked. */
+  /** The folder must be locked. If it is interrupted, the next check finds what is left to be done. */
   async repair(): Promise<void> {
     const { folder, indexFolder, progress } = this.#options
     const engine = await LmdbEngine.open({ folder })
     const indexEngine = await LmdbEngine.open({ folder: indexFolder })
     try {
+      // First: nothing would show afterwards that they were built from rows which were damaged.
+      for (const index of await indexEngine.list()) {
+        const isOfDamaged = [...this.#databases].some((name) => signatureOfStore(index, name) !== undefined)
+        if (!isOfDamaged && !this.#indexes.has(index)) continue
+        await indexEngine.drop(index)
+        progress.line(`${index}: dropped. It is rebuilt with its next query.`)
+      }
       for (const name of this.#databases) {
         const rows = await repairDatabase(await engine.open(name))
         progress.line(`${name}: repaired, ${countText(rows, 'row')} written or removed.`)
-        // Its indexes were built from damaged rows.
-        for (const index of await indexEngine.list()) {
-          if (signatureOfStore(index, name) !== undefined) this.#indexes.add(index)
-        }
-      }
-      for (const index of this.#indexes) {
-        if (!indexEngine.has(index)) continue
-        await indexEngine.drop(index)
-        progress.line(`${index}: dropped. It is rebuilt with its next query.`)
       }
     } finally {
       await engine.close()
