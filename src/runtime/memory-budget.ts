@@ -134,13 +134,17 @@ export class MemoryBudget {
 
   #watchSlow(): void {
     if (this.#slowCheck) return
-    this.#slow.sample(this.#holders, performance.now())
+    const begunMs = performance.now()
+    const checkMs = SLOW_CHECK_WAITS * this.#limits.current.waitMs
+    this.#slow.sample(this.#holders, begunMs)
     this.#slowCheck = setTimeout(() => {
       this.#slowCheck = undefined
       if (this.#waiters.length === 0) return
-      this.#cutOffSlow()
+      // A process that stood still has not received what clients sent meanwhile: they are measured anew.
+      const stoodStill = performance.now() - begunMs > 2 * checkMs
+      if (!stoodStill) this.#cutOffSlow()
       this.#watchSlow()
-    }, SLOW_CHECK_WAITS * this.#limits.current.waitMs).unref()
+    }, checkMs).unref()
   }
 
   /** As many as it takes for the oldest one that waits. */

@@ -80,7 +80,7 @@ describe('a memory budget', () => {
   })
 
   it('cuts off those that hold memory for clients that send nothing, as many as it takes', async () => {
-    const budget = budgetOf(8 * MEGABYTE, 100)
+    const budget = budgetOf(8 * MEGABYTE, 4000)
     const cutOff: string[] = []
     const held = ['a', 'b', 'c'].map((name, i) => {
       const lease = budget.lease({
@@ -98,6 +98,20 @@ describe('a memory budget', () => {
     await next.add(2 * MEGABYTE)
     expect(cutOff).toEqual(['b'])
     expect(budget.heldBytes).toBe(6 * MEGABYTE)
+  })
+
+  it('cuts off nobody whose bytes it could not receive, since the process stood still', async () => {
+    const budget = budgetOf(8 * MEGABYTE, 4000)
+    let cutOffs = 0
+    const held = budget.lease({ receivedBytes: 0, isAwaited: true, cutOff: () => cutOffs++ })
+    expect(held.add(6 * MEGABYTE)).toBe(undefined)
+    const waiting = budget.lease().add(4 * MEGABYTE)
+    // Longer than it takes to find those that are slow, and less than a request waits.
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 2500)
+    await new Promise((resolve) => setTimeout(resolve))
+    expect(cutOffs).toBe(0)
+    held.release()
+    await waiting
   })
 
   it('gives out what a lease does not need any more', async () => {
