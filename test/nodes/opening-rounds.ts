@@ -17,7 +17,7 @@ export class OpeningPrimary implements AsyncDisposable {
   /** Hears of errors in the log. */
   readonly reports: { onError: (message: string) => void }
   readonly #folder: string
-  readonly #close: () => Promise<void>
+  readonly close: () => Promise<void>
   readonly #children = new Set<ChildProcess>()
 
   /** Secondaries may take so long to open a file. */
@@ -45,7 +45,7 @@ export class OpeningPrimary implements AsyncDisposable {
     this.url = url
     this.reports = reports
     this.#folder = folder
-    this.#close = close
+    this.close = close
   }
 
   async send(method: string, path: string, body?: unknown): Promise<unknown> {
@@ -80,7 +80,7 @@ export class OpeningPrimary implements AsyncDisposable {
       child.kill('SIGKILL')
       await once(child, 'exit')
     }
-    await this.#close()
+    await this.close()
     await rm(this.#folder, { recursive: true, force: true })
   }
 }

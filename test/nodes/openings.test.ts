@@ -1,5 +1,6 @@
 /** Files that secondaries open while others commit to them: LMDB itself forgets commits then. */
 import { once } from 'node:events'
+import { setTimeout as pause } from 'node:timers/promises'
 import { expect, it } from 'vitest'
 import { runSettle } from '../commands/run-settle.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
@@ -49,6 +50,19 @@ it('an index process commits nothing while a secondary opens the index', LIMIT, 
   await opened
   expect(await updated).toBeGreaterThanOrEqual(2)
   expect(await primary.rowCount()).toBe(3)
+})
+
+it('a primary that closes waits for a secondary that opens the database', LIMIT, async () => {
+  await using primary = await OpeningPrimary.start(await temporaryFolder())
+  const node = primary.node('hold:databases')
+  await lines(node, 1)
+  const closed = primary.close().then(() => 'closed')
+  // Much longer than it takes otherwise; on a loaded machine it only shows less.
+  expect(await Promise.race([closed, pause(2000, 'open')])).toBe('open')
+  const opened = lines(node, 1)
+  node.stdin?.write('\n')
+  await opened
+  await closed
 })
 
 it('commits go on when a secondary dies while it opens the database', LIMIT, async () => {
