@@ -90,6 +90,10 @@ class DatabaseCheck {
   }
 
   async run(): Promise<CheckedDatabase> {
+    // Being created, or left by a crash before its first commit: no client was told that it exists.
+    if ((await this.#snapshot.page({}, { rows: 1, keysOnly: true })).length === 0) {
+      return { state: INITIAL_STATE, identity: undefined, documents: 0, attachments: 0 }
+    }
     const hasState = await this.#readState()
     const identity = await this.#identity()
     await this.#checkSecurity()

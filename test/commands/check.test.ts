@@ -379,6 +379,16 @@ describe('settle check', () => {
     expect(err).toMatch(/databases? checked: nothing is wrong/)
   })
 
+  it('finds no fault in a database that has no rows yet', async () => {
+    const dir = await quickFolder()
+    await cp(original, dir, { recursive: true })
+    const engine = await LmdbEngine.open({ folder: dir })
+    await engine.create('new')
+    await engine.close()
+    const { code, out } = await runSettle(['check', '--dir', dir])
+    expect([code, out.toString()]).toEqual([0, ''])
+  })
+
   it.each(Object.entries(derived))('finds and repairs %s', async (_, [plant, message]) => {
     const dir = await damaged(plant)
     const { code, out } = await runSettle(['check', '--dir', dir])
