@@ -49,6 +49,8 @@ const START_TRIES = 20
 const START_PAUSE_MS = 250
 
 const LEASE_MS = 10_000
+/** How long a server that has heartbeats is waited for, in times of a lease. */
+const CONFIRMATION_LEASES = 2
 const CACHE_BYTES = 32 * 1024 * 1024
 /** Heartbeats while a lease lasts. */
 const BEATS_A_LEASE = 5
@@ -127,8 +129,8 @@ export class PostgresServer {
       address,
       dialect,
       sender: this.#id.toString('hex'),
-      // One that was killed has no heartbeats after that time. One that is busy may need some of it.
-      confirmMs: options.confirmMs ?? leaseMs,
+      // One that is cut off has no heartbeats after the time of a lease, and confirms when it is connected again before that.
+      confirmMs: options.confirmMs ?? CONFIRMATION_LEASES * leaseMs,
       run: (statement, parameters) => this.run(statement, parameters),
       others: () => this.#others(),
       catalogChanged: async () => {

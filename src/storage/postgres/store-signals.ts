@@ -69,8 +69,6 @@ const QUICK_POLL_MS = 200
 const LONGEST_PAUSE_MS = 2000
 /** How often a server that waits for confirmations checks whether the others are still there. */
 const CHECK_MS = 1000
-/** The longest wait for confirmations while this server receives no messages, in times of a lease. */
-const MOST_WAITS = 2
 /** The pause before the other servers are looked up again, while the engine cannot be reached. */
 const RETRY_MS = 250
 export const CATALOG = 'catalog'
@@ -230,7 +228,7 @@ export class StoreSignals {
     const receivingMs = performance.now() - (this.#receivingSinceMs ?? Number.POSITIVE_INFINITY)
     const isSilence = Math.min(waitedMs, receivingMs) >= confirmMs
     if (isSilence) for (const each of waiting) this.#silent.add(each)
-    if (isSilence || waitedMs >= MOST_WAITS * confirmMs) confirmation.finish()
+    if (waitedMs >= confirmMs) confirmation.finish()
   }
 
   /** On any connection where that of the signals is broken. A lost message is made up for by the poll of the others. */
