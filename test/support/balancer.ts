@@ -33,7 +33,13 @@ export class Balancer {
 
   #pass(client: Socket): void {
     const targets = this.#targets()
-    const { hostname, port } = new URL(targets[this.#turn++ % targets.length] ?? '')
+    const target = targets[this.#turn++ % targets.length]
+    // A server that is being closed has no address.
+    if (!target) {
+      client.destroy()
+      return
+    }
+    const { hostname, port } = new URL(target)
     const server = connect({ host: hostname, port: Number(port), allowHalfOpen: true, noDelay: true })
     for (const [from, to] of [
       [client, server],
