@@ -57,7 +57,7 @@ export async function measure(
   const loads: (Load | undefined)[] = []
   for (const [i, contender] of contenders.entries()) {
     loads.push(await guarded(figures[i]!, () => bench.load(contender.urls[0]!, options.documents)))
-    await guarded(figures[i]!, () => warmUp(contender, loads[i]!, options))
+    await guarded(figures[i]!, () => warmUp(contender, warming(bench, loads[i]!), options))
   }
   for (let round = 0; round < options.rounds; round++) {
     if (round >= FEWEST_ROUNDS && performance.now() - begunMs > options.longestMs) break
@@ -137,13 +137,16 @@ function secondsOf(pid: number): number {
   }
 }
 
+function warming({ warmConnections }: NodeLoad, load: Load): Load {
+  return { ...load, connections: warmConnections ?? load.connections, verify: async () => {} }
+}
+
 /** Each process compiles what it runs often. One that is new to a load takes two or three times as long for each request. */
 async function warmUp(contender: Contender, load: Load, { warmSeconds, warmMs }: MeasureOptions): Promise<void> {
   const before = processesOf(contender)
-  const connections = Math.max(load.connections, load.connections === 1 && contender.urls.length === 1 ? 1 : 32)
   const endMs = performance.now() + warmMs
   while (performance.now() < endMs) {
-    await drive(addressesOf(contender), { ...load, connections, verify: async () => {} }, 500)
+    await drive(addressesOf(contender), load, 500)
     // Supervisors do nothing.
     const worked = [...processesOf(contender)]
       .map(([pid, seconds]) => seconds - (before.get(pid) ?? 0))

@@ -9,6 +9,8 @@ export interface NodeLoad {
   readonly name: string
   readonly title: string
   readonly unit: 'requests' | 'documents' | 'rows'
+  /** Connections before it is measured, where one would reach one node only. */
+  readonly warmConnections?: number
   /** Makes and fills the databases on a server. */
   load(url: string, documents: number): Promise<Load>
 }
@@ -29,6 +31,7 @@ export const GET_32: NodeLoad = {
 
 export const GET_1: NodeLoad = {
   name: 'get-1',
+  warmConnections: 32,
   title: 'GET a document of 1 KB, 1 connection',
   unit: 'requests',
   load: async (url, documents) =>
@@ -56,6 +59,7 @@ export const PUT_4_DATABASES: NodeLoad = {
 
 export const PUT_1: NodeLoad = {
   name: 'put-1',
+  warmConnections: 32,
   title: 'PUT a new document, 1 connection',
   unit: 'requests',
   load: async (url) => putDocuments(await created(url, 'put-1'), { connections: 1, firstNumber: 0 }),
