@@ -19,6 +19,7 @@ import {
 import type { StorageEngine, Store } from '../storage/store.ts'
 import { liveDesigns, partOf, partsOf, type ViewDesign, viewDesign } from './design/view-design.ts'
 import { databasePart, databasePartOf, indexStoreName, isStoreOf } from './index-store-name.ts'
+import { OpenIndexes } from './open-indexes.ts'
 import type { Client, Freshness, IndexInformation, OpenIndex } from './reading/open-index.ts'
 import { ReductionError } from './reductions/reduction.ts'
 import { type IndexServices, ViewIndex } from './view-index.ts'
@@ -41,8 +42,7 @@ export class Views {
   readonly #options: ViewsOptions
   /** By the database's uuid and the signature. */
   readonly #indexes = new Map<string, Promise<ViewIndex>>()
-  /** Open indexes, for metrics. Dropped ones are skipped. */
-  readonly #opened = new Set<ViewIndex>()
+  readonly #opened = new OpenIndexes()
   /** Those that were asked for, without the name and the signature that they are found by. */
   readonly #known = new WeakMap<ViewDesign, ViewIndex>()
   /** Databases whose indexes are being removed. */
@@ -68,14 +68,14 @@ export class Views {
   private constructor(options: ViewsOptions) {
     this.#options = options
     const { databases, metrics } = options
-    metrics?.gauge('settle_indexes_open', 'indexes that were used since the start', () => this.#lags().length)
+    metrics?.gauge('settle_indexes_open', 'indexes that were used since the start', () => this.#opened.lags().length)
     metrics?.gauge('settle_index_lag_changes', 'changes that open indexes do not have yet, of all together', () =>
-      this.#lags().reduce((sum, lag) => sum + lag, 0),
+      this.#opened.lags().reduce((sum, lag) => sum + lag, 0),
     )
     metrics?.gauge(
       'settle_index_lag_changes_max',
       'changes that the open index furthest behind does not have yet',
-      () => this.#lags().reduce((most, lag) => Math.max(most, lag), 0),
+      () => this.#opened.lags().reduce((most, lag) => Math.max(most, lag), 0),
     )
     this.#forget = [
       databases.onDeleted((name, where) => (where === 'here' ? this.#removeAll(name) : this.#endGone(name))),
@@ -258,15 +258,6 @@ export class Views {
     if (!isDesignId(design.id)) index.detach()
     this.#opened.add(index)
     return index
-  }
-
-  #lags(): number[] {
-    const lags: number[] = []
-    for (const index of this.#opened) {
-      if (index.place.store.dropped) this.#opened.delete(index)
-      else if (index.lag !== undefined) lags.push(index.lag)
-    }
-    return lags
   }
 
   /** Whether another node has removed it, perhaps to build it again. */
