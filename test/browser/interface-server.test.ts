@@ -63,6 +63,8 @@ describe('the administration interface', () => {
     await button(page, 'Review and save').click()
     await button(page, 'Save document').click()
     await seen(page, 'Saved as revision 2.')
+    // An upload names the revision that is shown: the stored document is loaded by then.
+    await seen(page, /^2-[0-9a-f]{8}$/)
     const file = { name: 'note.txt', mimeType: 'text/plain', buffer: Buffer.from('a note') }
     await visit('#/db/db/documents/doc?tab=attachments')
     await page.locator('input[type=file]').setInputFiles(file)
