@@ -317,6 +317,7 @@ const OF_REPLICATION = new Set([
   'bad_request',
   'invalid_selector',
   'invalid_field_name',
+  'invalid_operator',
   'bad_arg',
   'db_not_found',
   'unauthorized',
