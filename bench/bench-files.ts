@@ -63,7 +63,7 @@ const LIMITS_TEXT = [
 
 const BAR_PX = 16
 const ROW_PX = 24
-const LABELS_PX = 360
+const LABELS_PX = 500
 const CHART_PX = 480
 /** From a hundredth to a thousand times. */
 const LOWEST = 0.01
@@ -82,19 +82,20 @@ export function chartText(results: readonly WorkloadResult[]): string {
     return `<line x1="${x}" x2="${x}" y1="20" y2="${height - 20}" class="grid"/><text x="${x}" y="14" class="scale">${value}×</text>`
   })
   const drawn = rows.map(({ title, value, of, kind }, i) => {
+    const label = title === rows[i - 1]?.title ? '' : title
     const y = 26 + i * ROW_PX
     const [from, to] = [placeOf(1), placeOf(value)].sort((a, b) => a - b)
     const x = LABELS_PX + (from ?? 0)
     const length = Math.max(1, (to ?? 0) - (from ?? 0))
     return (
-      `<text x="${LABELS_PX - 8}" y="${y + 12}" class="label">${escaped(title)}</text>` +
+      `<text x="${LABELS_PX - 8}" y="${y + 12}" class="label">${escaped(label)}</text>` +
       `<rect x="${x}" y="${y}" width="${length.toFixed(1)}" height="${BAR_PX}" class="${kind}"/>` +
       `<text x="${(x + length + 4).toFixed(1)}" y="${y + 12}" class="value">${timesText(value)} ${escaped(of)}</text>`
     )
   })
   const style =
     'text{font:12px sans-serif;fill:#444}.label{text-anchor:end}.scale{text-anchor:middle}.grid{stroke:#ccc}.peer{fill:#2a7}.limit{fill:#78b}'
-  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width + 160} ${height}" role="img" aria-label="Ratios to a peer and to limits"><style>${style}</style>\n${[...lines, ...drawn].join('\n')}\n</svg>\n`
+  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width + 160} ${height}" role="img" aria-label="Ratios to a peer and to limits"><style>${style}</style>\n<rect width="100%" height="100%" fill="#fff"/>\n${[...lines, ...drawn].join('\n')}\n</svg>\n`
 }
 
 function bars(title: string, own: Figures, others: readonly Figures[], kind: 'peer' | 'limit') {

@@ -34,9 +34,10 @@ it('the table of a bench has rates, ratios to the peer and shares of limits', ()
   expect(text).toContain('- two cores')
 })
 
-it('its chart has a bar for each ratio', () => {
+it('its chart has a bar for each ratio, and names each workload once', () => {
   const text = chartText(results())
-  expect(text.match(/<rect /g)).toHaveLength(3)
+  expect(text.match(/<rect [^>]*class="(peer|limit)"/g)).toHaveLength(3)
+  expect(text.match(/GET a document/g)).toHaveLength(1)
   expect(text).toContain('10× peer')
   expect(text).toContain('0.50× bare &lt;a&amp;b>')
   expect(text).not.toContain('NaN')
