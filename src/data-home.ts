@@ -130,6 +130,7 @@ async function openPostgres(options: PostgresOptions, runs: string): Promise<Ope
       settings: new SharedSettings(await openNamedStore(server, 'settings')),
       confirm: (database) => engine.confirm(database),
       refreshed: () => server.refreshed(),
+      check: () => server.check(),
       // In this process: the sandbox and the engine do the work, and both are other processes.
       indexRunner: ({ functions, settings }) =>
         new LocalRunner(

@@ -23,6 +23,8 @@ export interface OpenData {
    * Otherwise resolves when it is, or rejects where the engine cannot be reached.
    */
   refreshed?(database: string): Promise<void> | undefined
+  /** Where the server's own engine is another program: rejects while it cannot be reached, after a short time. */
+  check?(): Promise<void>
   /** Where databases are in several engines: whether this one is in the server's own. */
   isOwn?(database: string): boolean
   indexRunner(options: RunnerOptions): IndexRunner

@@ -187,7 +187,7 @@ export async function openParts(folders: DataFolders, surroundings: PartsSurroun
     statistics,
     metrics,
     feeds: new FeedCounts(metrics),
-    health: new Health({ configuration, writes, folder: isOnDisk ? folders.databases : undefined }),
+    health: new Health({ configuration, writes, folder: isOnDisk ? folders.databases : undefined, engine: data }),
     deadlines: new Deadlines(),
     interfaceFiles,
     version,

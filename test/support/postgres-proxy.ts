@@ -15,6 +15,7 @@ export type Cut = 'before' | 'after' | 'late'
 
 /** What a message has in it that runs the statement of this name. */
 const COMMIT = Buffer.from('\0commit\0')
+const HEARTBEAT = Buffer.from('\0beat\0')
 /** The first statement of a commit in steps, and the last one. */
 const BUMP = Buffer.from('\0bump\0')
 const END = Buffer.from('COMMIT\0')
@@ -34,6 +35,7 @@ export class PostgresProxy {
   /** What was sent meanwhile, to be delivered afterwards. */
   #frozen: (() => void)[] | undefined
   cuts = 0
+  heartbeats = 0
 
   static async open(target: string): Promise<PostgresProxy> {
     const proxy = new PostgresProxy(target)
@@ -131,6 +133,7 @@ export class PostgresProxy {
       if (!isHeld) end()
     })
     client.on('data', (data: Buffer) => {
+      if (data.includes(HEARTBEAT)) this.heartbeats++
       if (data.includes(BUMP)) isInSteps = true
       if (data.includes(LISTEN)) this.#listening.add(client)
       const isCommit = data.includes(COMMIT) || (isInSteps && data.includes(END))

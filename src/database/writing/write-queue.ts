@@ -12,7 +12,12 @@ import { Metrics } from '../../runtime/metrics.ts'
 import type { LeaseProof } from '../../storage/leases/work-leases.ts'
 import type { RankTree } from '../../storage/rank-tree/rank-tree.ts'
 import { freeRows, operationCount } from '../../storage/rows/packed-rows.ts'
-import { LeaseLostError, StorageError, ValueTooLargeError } from '../../storage/storage-error.ts'
+import {
+  EngineUnavailableError,
+  LeaseLostError,
+  StorageError,
+  ValueTooLargeError,
+} from '../../storage/storage-error.ts'
 import { type Changes, COMMIT_OPERATIONS_LIMIT, type Put, type Snapshot, type Store } from '../../storage/store.ts'
 import { type DatabaseState, encodeState, STATE_KEY, stateOf } from '../layout/keys.ts'
 import { type DocumentEdit, type EditOutcome, TooManyOperationsError, writeInPortions } from './edit.ts'
@@ -317,7 +322,10 @@ export class WriteMetrics {
   /** Requests that wait for their commit, including the one under way, and the bytes of their documents. */
   waiting = 0
   waitingBytes = 0
-  /** Whether the last commit failed, and when: a disk that is full fails them all. */
+  /**
+   * Whether the last commit failed, and when: a disk that is full fails them all. Not where its value was too large, nor where
+   * the engine was away, which is found out by asking it.
+   */
   lastFailure: { readonly reason: string; readonly atMs: number } | undefined
   readonly #countsFor: (database: string) => boolean
 
@@ -347,7 +355,8 @@ export class WriteMetrics {
 
   failed(error: unknown, database: string): void {
     this.failures.add()
-    if (!this.#countsFor(database)) return
+    const isOfOne = error instanceof ValueTooLargeError || error instanceof EngineUnavailableError
+    if (isOfOne || !this.#countsFor(database)) return
     this.lastFailure = { reason: error instanceof Error ? error.message : String(error), atMs: performance.now() }
   }
 }

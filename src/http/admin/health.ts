@@ -1,7 +1,7 @@
 /**
  * Whether the server can do its work, for load balancers and supervisors. It cannot in maintenance mode, nor while
- * writes fail: a full disk, a read-only folder. Writing is tried with a small file, at most once a second, however
- * often the endpoint is asked.
+ * its storage engine is away, nor while writes fail: a full disk, a read-only folder. Writing is tried with a small file,
+ * at most once a second, however often the endpoint is asked.
  */
 import { open, rm } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -10,13 +10,15 @@ import type { WriteMetrics } from '../../database/writing/write-queue.ts'
 
 export type HealthStatus =
   | { readonly status: 'ok' | 'maintenance_mode' | 'nolb' }
-  | { readonly status: 'not_writable'; readonly reason: string }
+  | { readonly status: 'not_writable' | 'engine_unavailable'; readonly reason: string }
 
 export interface HealthOptions {
   readonly configuration: Pick<Configuration, 'get'>
   readonly writes: Pick<WriteMetrics, 'lastFailure'>
   /** Of the databases; undefined in memory. */
   readonly folder: string | undefined
+  /** Where another program keeps the databases: rejects while it cannot be reached, after a short time. */
+  readonly engine?: { check?(): Promise<void> }
 }
 
 const PROBE_INTERVAL_MS = 1000
@@ -37,10 +39,15 @@ export class Health {
   }
 
   async status(): Promise<HealthStatus> {
-    const { configuration, writes } = this.#options
+    const { configuration, writes, engine } = this.#options
     const mode = configuration.get('service', 'maintenance_mode')
     if (mode === 'true') return { status: 'maintenance_mode' }
     if (mode === 'nolb') return { status: 'nolb' }
+    try {
+      await engine?.check?.()
+    } catch (error) {
+      return { status: 'engine_unavailable', reason: error instanceof Error ? error.message : String(error) }
+    }
     const { lastFailure } = writes
     const isRecent = lastFailure && performance.now() - lastFailure.atMs < FAILURE_COUNTS_MS
     const problem = (await this.#probe()) ?? (isRecent ? lastFailure.reason : undefined)

@@ -5,7 +5,7 @@ import { badRequest, queryParseError } from '../../document/request-error.ts'
 import { commit } from '../../runtime/commit.ts'
 import { randomUuid } from '../../runtime/uuids.ts'
 import { requireJsonType } from '../bodies/request-body.ts'
-import { type Answer, json } from '../server/answer.ts'
+import { type Answer, json, RETRY_AFTER } from '../server/answer.ts'
 import type { Call } from '../server/call.ts'
 import type { HttpContext, PrimaryContext } from '../server/context.ts'
 import { HttpError } from '../server/errors.ts'
@@ -30,7 +30,9 @@ const FEATURES = ['partitioned', 'scheduler']
 export async function up(_: Call, { health }: PrimaryContext): Promise<Answer> {
   const state = await health.status()
   if (state.status === 'ok') return json({ ...state, seeds: {} })
-  return json(state, { status: state.status === 'not_writable' ? 503 : 404 })
+  return 'reason' in state
+    ? json(state, { status: 503, headers: { 'Retry-After': RETRY_AFTER } })
+    : json(state, { status: 404 })
 }
 
 export async function allDatabases(call: Call, context: HttpContext): Promise<Answer> {

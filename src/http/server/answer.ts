@@ -97,7 +97,7 @@ export function errorAnswer(error: RequestError): Answer {
 }
 
 /** In seconds. Overload is usually short. */
-const RETRY_AFTER = '1'
+export const RETRY_AFTER = '1'
 
 function errorHeaders(error: RequestError, status: number): Headers {
   if (error instanceof MethodNotAllowedError) return { Allow: error.allow }

@@ -54,6 +54,10 @@ const CONFIRMATION_LEASES = 2
 const CACHE_BYTES = 32 * 1024 * 1024
 /** Heartbeats while a lease lasts. */
 const BEATS_A_LEASE = 5
+/** How old the answer to a heartbeat may be that shows that the engine is there. */
+const CHECK_INTERVAL_MS = 1000
+/** A heartbeat without an answer for this time shows that it is not. */
+const CHECK_MS = 2000
 /** A server without a heartbeat for this time does not come back: what it holds can be removed. */
 const UNSEEN_SECONDS = 24 * 3600
 /** A number consists of the second and a counter. */
@@ -81,6 +85,9 @@ export class PostgresServer {
   readonly #catalogs = new Set<() => Promise<unknown>>()
   readonly #beating: NodeJS.Timeout
   #beat: Promise<void> | undefined
+  /** When the last heartbeat was sent, and why it failed. */
+  #beatMs = Number.NEGATIVE_INFINITY
+  #beatError: unknown
   #refreshing: Promise<void> | undefined
 
   /** Creates the tables where they are missing. Throws an error whose message is for people. */
@@ -171,6 +178,19 @@ export class PostgresServer {
     return this.#refreshing
   }
 
+  /**
+   * Resolves if the engine takes writes and what is cached is valid. Rejects where it does not, or does not answer within
+   * two seconds. A heartbeat at most once a second finds out, however many ask.
+   */
+  async check(): Promise<void> {
+    if (performance.now() - this.#beatMs >= CHECK_INTERVAL_MS) this.#beatOnce()
+    if (this.#beat) await inTime(this.#beat, Math.max(0, this.#beatMs + CHECK_MS - performance.now()))
+    // That it asks to try again is an answer.
+    if (this.#beatError !== undefined && !(this.#beatError instanceof RetryableError)) throw this.#beatError
+    const refreshed = this.refreshed()
+    if (refreshed) await inTime(refreshed, CHECK_MS)
+  }
+
   /** Runs a single statement. */
   run(statement: Statement, parameters: readonly Parameter[]): Promise<ResultRow[]> {
     return this.writes.use((connection) => connection.run(statement, parameters))
@@ -228,11 +248,14 @@ export class PostgresServer {
     const stalled = setTimeout(() => {
       for (const connections of [this.#pulse, this.#reads, this.writes, this.signals]) connections.cut()
     }, this.leases.durationMs / 2)
+    this.#beatMs = performance.now()
     try {
       await this.leases.beat()
+      this.#beatError = undefined
       this.refreshed()?.catch(() => {})
-    } catch {
+    } catch (error) {
       // The next one tries again. Leases end by themselves.
+      this.#beatError = error
     } finally {
       clearTimeout(stalled)
     }
@@ -244,16 +267,7 @@ export class PostgresServer {
   }
 
   async #refresh(): Promise<void> {
-    const timeout = new AbortController()
-    const late = pause(this.leases.durationMs / 2, undefined, { ref: false, signal: timeout.signal }).then(() => {
-      throw new EngineUnavailableError('The storage engine was away, and does not answer in time.')
-    })
-    try {
-      await Promise.race([this.#catchUp(), late])
-    } finally {
-      timeout.abort()
-      late.catch(() => {})
-    }
+    await inTime(this.#catchUp(), this.leases.durationMs / 2)
   }
 
   /** The heartbeat comes first: from then on other servers wait for this one again. */
@@ -273,6 +287,20 @@ export class PostgresServer {
     const [row] = await this.run(STATEMENTS.seen, [this.#id, UNSEEN_SECONDS])
     assert(row)
     return { seconds: Number(row[0]), isAlone: row[1] === 'f' || row[1] === 'false' }
+  }
+}
+
+/** Rejects where the work takes longer; the work goes on. */
+async function inTime(work: Promise<void>, timeoutMs: number): Promise<void> {
+  const timeout = new AbortController()
+  const late = pause(timeoutMs, undefined, { ref: false, signal: timeout.signal }).then(() => {
+    throw new EngineUnavailableError('The storage engine does not answer in time.')
+  })
+  try {
+    await Promise.race([work, late])
+  } finally {
+    timeout.abort()
+    late.catch(() => {})
   }
 }
 

@@ -1,9 +1,10 @@
 import { describe, expect, it } from 'vitest'
 import { Database } from '../../../src/database/database.ts'
 import type { EditOutcome, NewRevisionEdit } from '../../../src/database/writing/edit.ts'
+import { WriteMetrics } from '../../../src/database/writing/write-queue.ts'
 import { MemoryEngine } from '../../../src/storage/memory/memory-engine.ts'
 import { operationCount } from '../../../src/storage/rows/packed-rows.ts'
-import { CommitFailedError } from '../../../src/storage/storage-error.ts'
+import { CommitFailedError, EngineUnavailableError, ValueTooLargeError } from '../../../src/storage/storage-error.ts'
 import {
   type Changes,
   COMMIT_OPERATIONS_LIMIT,
@@ -289,3 +290,16 @@ function withChunks(edit: NewRevisionEdit, chunks: number): NewRevisionEdit {
 async function until(condition: () => boolean): Promise<void> {
   while (!condition()) await new Promise((resolve) => setImmediate(resolve))
 }
+
+describe('the last failure of a commit', () => {
+  it('is one that others would have too', () => {
+    const writes = new WriteMetrics()
+    writes.failed(new ValueTooLargeError(1000), 'db')
+    writes.failed(new EngineUnavailableError('It is away.'), 'db')
+    expect(writes.lastFailure).toBeUndefined()
+    writes.failed(new CommitFailedError('The disk is full.'), 'db')
+    expect(writes.lastFailure).toMatchObject({ reason: 'The disk is full.' })
+    writes.committed(1, 0, 0)
+    expect(writes.lastFailure).toBeUndefined()
+  })
+})
