@@ -129,6 +129,8 @@ export interface PageLimits {
   readonly keysOnly?: boolean
   /** More than a few rows are expected: an engine need not try what is quicker for those. */
   readonly expectsMany?: boolean
+  /** The rest of the range will be asked for with the same limits: an engine that waits for another process may ask it now. */
+  readonly readsOn?: boolean
 }
 
 /** Rows copied into one block of their own: slices of it stay valid for as long as somebody holds them. */

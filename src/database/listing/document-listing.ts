@@ -36,7 +36,8 @@ export async function* listedRows(
   const record = new RecordReader()
   let left = limit
   for (let rest: KeyRange | undefined = range; rest && left > 0; ) {
-    const page: Page = await view.snapshot.page(rest, { rows: rowsToRead(left), bytes: PAGE_BYTES })
+    const readsOn = left >= 2 * PAGE_ROWS
+    const page: Page = await view.snapshot.page(rest, { rows: rowsToRead(left), bytes: PAGE_BYTES, readsOn })
     const rows = new ListedRows(page.length * ROW_BYTES)
     for (let row = 0; row < page.length && rows.length < left; row++) {
       record.read(page.block, page.bounds[3 * row + 1]!)

@@ -100,6 +100,13 @@ export class Connection {
     })
   }
 
+  /** What was sent in this turn leaves now: the server works on it while this turn goes on. */
+  flush(): void {
+    if (!this.#isCorked) return
+    this.#isCorked = false
+    this.#client.connection.stream.uncork()
+  }
+
   /** For text that runs once, or has several statements. */
   script(text: string): Promise<ResultRow[]> {
     return this.#send({ text, rowMode: 'array', types: AS_TEXT })
@@ -158,12 +165,8 @@ export class Connection {
   #cork(): void {
     if (this.#isCorked) return
     this.#isCorked = true
-    const { stream } = this.#client.connection
-    stream.cork()
-    process.nextTick(() => {
-      this.#isCorked = false
-      stream.uncork()
-    })
+    this.#client.connection.stream.cork()
+    process.nextTick(() => this.flush())
   }
 
   #break(): void {

@@ -6,7 +6,7 @@ import { isCut, isWhole, storedKey, storedRange, wholeValue } from '../rows/stor
 import { PageBuilder, pageOf } from '../snapshots/row-page.ts'
 import { StorageError, StoreGoneError } from '../storage-error.ts'
 import { type KeyRange, PAGE_BYTES, PAGE_ROWS, type Page, type PageLimits, type SharedSnapshot } from '../store.ts'
-import type { PackedPage, ReadTransaction, ReadTransactions } from './read-transaction.ts'
+import type { PackedPage, PageRequest, ReadTransaction, ReadTransactions } from './read-transaction.ts'
 import type { StoreState } from './row-lookup.ts'
 
 /** What a snapshot needs from its store. */
@@ -71,6 +71,12 @@ export class FrozenState {
     return space === guess ? first : work(transaction, space)
   }
 
+  /** A page of a state that was read from, asked for at once. */
+  async readAhead(request: Omit<PageRequest, 'space'>): Promise<PackedPage> {
+    const { space } = this.#known!
+    return this.#transaction!.pageAhead({ space, ...request })
+  }
+
   async #read(transaction: ReadTransaction): Promise<StoreState> {
     const { id, name } = this.#source
     try {
@@ -90,6 +96,9 @@ export class FrozenState {
 
 export class PostgresSnapshot implements SharedSnapshot {
   readonly #state: FrozenState
+  /** The page that follows the one that was read last, and whether any such page was not asked for. */
+  #ahead: PageAhead | undefined
+  #wasInVain = false
   #released = false
 
   /** Takes over one reference to the state. */
@@ -124,23 +133,12 @@ export class PostgresSnapshot implements SharedSnapshot {
 
   async page(range: KeyRange, limits: PageLimits = {}): Promise<Page> {
     this.#assertHeld()
-    const { resume, reverse = false } = range
-    const stored = storedRange(range)
-    const rows = Math.max(1, limits.rows ?? PAGE_ROWS)
-    const bytes = limits.bytes ?? PAGE_BYTES
-    const from = resume && !reverse ? Buffer.concat([resume, ZERO]) : stored.from
-    const to = (resume && reverse ? resume : stored.to) ?? AFTER_ALL
-    const { keysOnly = false } = limits
-    const found = await this.#state.read((transaction, space) =>
-      transaction.page({ space, from, to, rows, bytes, reverse, keysOnly }),
-    )
-    const { length } = found.keySizes
-    const isFull = length === rows || (length > 0 && found.block.length >= bytes)
-    if (stored.contains || found.keySizes.some(isCut)) return sortedOut(found, { range, limits, isFull })
-    const bounds = boundsOf(found)
-    const last = length === 0 ? undefined : found.block.subarray(bounds[3 * length - 3], bounds[3 * length - 2])
-    const next = isFull && last ? { ...range, resume: Buffer.from(last) } : undefined
-    return pageOf({ length, block: found.block, bounds }, next)
+    const page = await (this.#takeAhead(range, limits) ??
+      this.#readPage(range, limits, (request) =>
+        this.#state.read((transaction, space) => transaction.page({ space, ...request })),
+      ))
+    if (limits.readsOn && page.next) this.#readAhead(page.next, limits)
+    return page
   }
 
   async count(range: KeyRange): Promise<number> {
@@ -154,11 +152,52 @@ export class PostgresSnapshot implements SharedSnapshot {
   release(): void {
     if (this.#released) return
     this.#released = true
+    this.#ahead = undefined
     this.#state.release()
   }
 
   [Symbol.dispose](): void {
     this.release()
+  }
+
+  /** One page at most: a reader that stalls has no more than that in memory. */
+  #readAhead(range: KeyRange, limits: PageLimits): void {
+    if (this.#released || this.#wasInVain) return
+    const page = this.#readPage(range, limits, (request) => this.#state.readAhead(request))
+    // Who asks for the page gets the error.
+    page.catch(() => {})
+    this.#ahead = { range, limits, page }
+  }
+
+  #takeAhead(range: KeyRange, limits: PageLimits): Promise<Page> | undefined {
+    const ahead = this.#ahead
+    if (!ahead) return undefined
+    this.#ahead = undefined
+    if (ahead.range === range && isAlike(ahead.limits, limits)) return ahead.page
+    this.#wasInVain = true
+    return undefined
+  }
+
+  async #readPage(
+    range: KeyRange,
+    limits: PageLimits,
+    read: (request: Omit<PageRequest, 'space'>) => Promise<PackedPage>,
+  ): Promise<Page> {
+    const { resume, reverse = false } = range
+    const stored = storedRange(range)
+    const rows = Math.max(1, limits.rows ?? PAGE_ROWS)
+    const bytes = limits.bytes ?? PAGE_BYTES
+    const from = resume && !reverse ? Buffer.concat([resume, ZERO]) : stored.from
+    const to = (resume && reverse ? resume : stored.to) ?? AFTER_ALL
+    const { keysOnly = false } = limits
+    const found = await read({ from, to, rows, bytes, reverse, keysOnly })
+    const { length } = found.keySizes
+    const isFull = length === rows || (length > 0 && found.block.length >= bytes)
+    if (stored.contains || found.keySizes.some(isCut)) return sortedOut(found, { range, limits, isFull })
+    const bounds = boundsOf(found)
+    const last = length === 0 ? undefined : found.block.subarray(bounds[3 * length - 3], bounds[3 * length - 2])
+    const next = isFull && last ? { ...range, resume: Buffer.from(last) } : undefined
+    return pageOf({ length, block: found.block, bounds }, next)
   }
 
   /** For ranges of long keys: whether a row belongs to the range depends on its whole key. */
@@ -178,6 +217,17 @@ export class PostgresSnapshot implements SharedSnapshot {
 }
 
 const ZERO = Buffer.of(0)
+
+/** A page that is being read before it is asked for. */
+interface PageAhead {
+  readonly range: KeyRange
+  readonly limits: PageLimits
+  readonly page: Promise<Page>
+}
+
+function isAlike(one: PageLimits, other: PageLimits): boolean {
+  return one.rows === other.rows && one.bytes === other.bytes && one.keysOnly === other.keysOnly
+}
 
 interface Sorting {
   readonly range: KeyRange

@@ -69,7 +69,8 @@ export class MapRows {
     const { limit } = this.#plan
     const { total, before: offset } = await this.#placeOf(bounds)
     if (isEmpty(bounds) || limit === 0) return { total, offset, blocks: noBlocks }
-    const page = await this.#page(this.#range(bounds), FIRST_ROWS, limit)
+    const limits = { rows: Math.min(FIRST_ROWS.rows, limit), bytes: FIRST_ROWS.bytes }
+    const page = await orderedPage(this.#view.snapshot, this.#range(bounds), limits)
     const rows = new StoredRows(page, { limit })
     const all = page.next && rows.length < limit ? undefined : rows
     return { total, offset, all, blocks: () => this.#readOn(page, { limit }) }
@@ -154,7 +155,8 @@ export class MapRows {
   async *#read(range: KeyRange | undefined, limit: number): AsyncGenerator<StoredRows> {
     let left = limit
     for (let rest = range; rest && left > 0; ) {
-      const page = await this.#page(rest, PAGE, left)
+      const limits = { rows: Math.min(PAGE.rows, left), bytes: PAGE.bytes, readsOn: left >= 2 * PAGE.rows }
+      const page = await orderedPage(this.#view.snapshot, rest, limits)
       if (page.length > 0) yield new StoredRows(page, { limit: left })
       left -= page.length
       rest = page.next
@@ -170,10 +172,6 @@ export class MapRows {
       rest = page.next
     }
     yield* this.#read(rest, limit)
-  }
-
-  #page(range: KeyRange, { rows, bytes }: PageSize, limit: number): Promise<Page> {
-    return orderedPage(this.#view.snapshot, range, { rows: Math.min(rows, limit), bytes })
   }
 
   /** The rows of a page that is read, and those after it. */
