@@ -46,7 +46,12 @@ export class TooManyReadersError extends StorageError {
 
 /** The server that keeps the stores cannot be reached, or does not answer; it may be back in some seconds. */
 export class EngineUnavailableError extends StorageError {
-  override readonly name = 'EngineUnavailableError'
+  override readonly name: string = 'EngineUnavailableError'
+}
+
+/** The server that keeps the stores answers, and refuses the user, the password or the database. It may be told better. */
+export class EngineRefusalError extends EngineUnavailableError {
+  override readonly name = 'EngineRefusalError'
 }
 
 /** A value has more bytes than the engine takes in one piece. */

@@ -347,6 +347,39 @@ describeOnPostgres('databases in several engines', () => {
     await service.close()
   })
 
+  it('go on while the other engine refuses the password, which the log says without it', async () => {
+    const postgres = await TestPostgres.start()
+    onTestFinished(() => postgres.remove())
+    postgres.requirePassword('guarded', 'r1ght')
+    const address = postgres.address('guarded').replace('settle@', 'guarded:wr0ng@')
+    const before = await serverWith({})
+    await created(before.client, 'local')
+    await before.service.close()
+    const { client, dir } = await serverWith({ 'shared-*': address }, { dir: before.dir })
+    const local = new TestDatabase(client, 'local')
+    await local.save('first', {})
+    for (const method of ['PUT', 'GET']) expectUnavailable(await client.request(method, '/shared-1'))
+    await untilLogged(dir, 'A storage engine is reached and cannot be used.')
+    postgres.query("ALTER ROLE guarded PASSWORD 'wr0ng'")
+    await until(async () => (await client.request('PUT', '/shared-1')).status === 201)
+    await untilLogged(dir, 'A storage engine is reached.')
+    // Also while it runs.
+    postgres.query("ALTER ROLE guarded PASSWORD 'r1ght'")
+    postgres.query("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'guarded'")
+    await until(async () => (await client.request('GET', '/shared-1')).status === 503)
+    const refused = await client.request('PUT', '/shared-1/doc', { body: {} })
+    expectUnavailable(refused)
+    expect(refused.text).toContain('The storage engine refuses the password (28P01).')
+    await local.save('doc', {})
+    postgres.query("ALTER ROLE guarded PASSWORD 'wr0ng'")
+    await until(async () => (await client.request('GET', '/shared-1')).status === 200)
+    const lines = (await readFile(join(dir, 'settle.log'), 'utf8')).split('\n')
+    expect(lines.filter((line) => line.includes('A storage engine is reached and cannot be used.'))).toEqual([
+      expect.stringMatching(/postgres:\/\/guarded@localhost\/postgres.*The storage engine refuses the password \(28P01\)/),
+    ])
+    expect(lines.join()).not.toMatch(/wr0ng|r1ght/)
+  })
+
   it('may be those of the server itself, if a pattern is their name', async () => {
     const address = (await sharedPostgres()).address()
     const { client, dir } = await serverWith({ '*': address, _users: address, _replicator: address })

@@ -3,7 +3,7 @@
  * programs are those of the system. Started once for each process that asks, and gone with it.
  */
 import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process'
-import { chownSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { chownSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parentFolder } from './parent-folder.ts'
 import { until } from './until.ts'
@@ -126,6 +126,15 @@ export class TestPostgres {
     process.kill(this.pid, signal)
     await exited
     this.#process = undefined
+  }
+
+  /** A user of databases of its own who must give this password; all others need none. */
+  requirePassword(user: string, password: string): void {
+    const rules = join(this.folder, 'data', 'pg_hba.conf')
+    this.query(`CREATE ROLE ${user} LOGIN PASSWORD '${password}'`)
+    this.query(`GRANT CREATE ON DATABASE postgres TO ${user}`)
+    writeFileSync(rules, `local all ${user} scram-sha-256\n${readFileSync(rules, 'utf8')}`)
+    this.query('SELECT pg_reload_conf()')
   }
 
   query(sql: string): string {

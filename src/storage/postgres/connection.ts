@@ -3,7 +3,7 @@
  * never used again. Errors are mapped to those of stores, and never contain the address.
  */
 import pg from 'pg'
-import { CommitFailedError, EngineUnavailableError, StorageError } from '../storage-error.ts'
+import { CommitFailedError, EngineRefusalError, EngineUnavailableError, StorageError } from '../storage-error.ts'
 import type { EngineAddress } from './engine-address.ts'
 import { dialectOf, isOutOfSpace, isRetryable, isUnavailable, type SqlDialect } from './sql-dialect.ts'
 import type { Statement } from './statements.ts'
@@ -190,11 +190,17 @@ function storageError(error: unknown): StorageError {
   if (isRetryable(code)) return new RetryableError(`The storage engine asks to try again (${code}).`)
   if (isOutOfSpace(code)) return new CommitFailedError(`The storage engine has no room left (${code}).`)
   if (isUnavailable(code)) return new EngineUnavailableError(unavailable(error))
-  if (code?.startsWith('28') || code === '3D000') {
-    return new EngineUnavailableError(`The storage engine refuses the user or the database (${code}).`)
-  }
+  const refused = refusedPart(code)
+  if (refused) return new EngineRefusalError(`The storage engine refuses the ${refused} (${code}).`)
   const reason = error instanceof Error ? error.message : String(error)
   return new StorageError(`The storage engine refused a statement (${code}): ${reason}`)
+}
+
+/** What of the address the server does not accept. */
+function refusedPart(code: string | undefined): string | undefined {
+  if (code === '28P01') return 'password'
+  if (code === '3D000') return 'database'
+  return code?.startsWith('28') ? 'user' : undefined
 }
 
 function unavailable(error: unknown): string {

@@ -5,7 +5,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import type { WorkLeases } from '../leases/work-leases.ts'
 import { LateEngine } from '../routed/late-engine.ts'
-import { EngineUnavailableError } from '../storage-error.ts'
+import { EngineRefusalError, EngineUnavailableError } from '../storage-error.ts'
 import { shownAddress } from './engine-address.ts'
 import { PostgresEngine } from './postgres-engine.ts'
 import { type PostgresOptions, PostgresServer } from './postgres-server.ts'
@@ -57,7 +57,8 @@ export class LatePostgres {
     timer.abort()
     if (first === undefined || this.#closing.signal.aborted) return
     this.#isAway = true
-    this.#reports.away(this.#lastError ?? new EngineUnavailableError('The storage engine does not answer.'))
+    if (this.#lastError instanceof EngineRefusalError) this.#reports.refused(this.#lastError)
+    else this.#reports.away(this.#lastError ?? new EngineUnavailableError('The storage engine does not answer.'))
   }
 
   get leases(): WorkLeases | undefined {
@@ -89,9 +90,10 @@ export class LatePostgres {
         if (this.#isAway) this.#reports.there()
         return
       } catch (error) {
-        const isUnreachable = error instanceof EngineUnavailableError
-        if (!isUnreachable && !this.#isAway) throw error
-        if (!isUnreachable && String(error) !== String(this.#lastError)) this.#reports.refused(error)
+        const isUnavailable = error instanceof EngineUnavailableError
+        if (!isUnavailable && !this.#isAway) throw error
+        const isRefusal = !isUnavailable || error instanceof EngineRefusalError
+        if (isRefusal && this.#isAway && String(error) !== String(this.#lastError)) this.#reports.refused(error)
         this.#lastError = error
       }
       const pauseMs = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** Math.min(failures, 8))
