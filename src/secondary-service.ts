@@ -6,6 +6,7 @@ import { join, resolve } from 'node:path'
 import { Auth } from './auth/auth.ts'
 import { Configuration } from './config/configuration.ts'
 import { type SettingMap, withSetting } from './config/ini-text.ts'
+import { nodeCount } from './config/node-count.ts'
 import { defaultSettings, environmentSettings, SettingMemory } from './config/setting-sources.ts'
 import type { DatabaseCommit } from './database/cache-invalidation.ts'
 import { Databases } from './database/databases.ts'
@@ -342,7 +343,7 @@ async function followedConfiguration(entries: readonly SettingEntry[]): Promise<
 const IDLE_STATES = 500
 
 function idleStatesOf(configuration: Configuration): number {
-  const secondaries = Math.max(1, configuration.integer('service', 'nodes') - 1)
+  const secondaries = Math.max(1, nodeCount(configuration) - 1)
   return Math.max(1, Math.floor(IDLE_STATES / secondaries))
 }
 

@@ -8,6 +8,7 @@ import { join } from 'node:path'
 import { hashAdminPassword, isAdminHash, looksLikeAdminHash } from './auth/passwords/passwords.ts'
 import { Configuration } from './config/configuration.ts'
 import { withSetting } from './config/ini-text.ts'
+import { nodeCount } from './config/node-count.ts'
 import { defaultSettings, environmentSettings } from './config/setting-sources.ts'
 import { memoryHome, openHome } from './data-home.ts'
 import { RunningService, type Service, type WantedSecondaries } from './running-service.ts'
@@ -68,7 +69,7 @@ async function wantedSecondaries(
   configuration: Configuration,
   { inMemory, supervisor }: ServiceOptions,
 ): Promise<WantedSecondaries | undefined> {
-  const nodes = configuration.integer('service', 'nodes')
+  const nodes = nodeCount(configuration)
   // Secondaries read files; a server whose databases are elsewhere is one node.
   const hasFiles = !inMemory && configuration.get('service', 'engine') === undefined
   if (nodes < 2 || !supervisor || !hasFiles) return undefined

@@ -1,7 +1,9 @@
 import { chmod, mkdir, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
+import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
+import { nodesFor } from '../src/config/node-count.ts'
 import { SettleCommand } from './support/settle-command.ts'
 import { temporaryFolder } from './support/temporary-folder.ts'
 
@@ -36,6 +38,14 @@ describe('the settle command', () => {
     expect(await get('uuids/max_count')).toBe('2')
     expect(await get('vendor/name')).toBe('Mine')
     expect(await get('test/a')).toBe('b=c')
+  })
+
+  it('starts as many nodes as suit the machine', async () => {
+    const command = settle('--port', '0', '--nodes', 'auto', '--dir', await temporaryFolder())
+    expect(await (await fetch(`${await command.url}_config/service/nodes`)).json()).toBe('auto')
+    await expect.poll(() => command.serverPids()).toHaveLength(nodesFor(availableParallelism()))
+    command.process.kill('SIGTERM')
+    expect(await command.ended).toMatchObject({ code: 0, err: '' })
   })
 
   it('restarts in its own process', async () => {
@@ -93,6 +103,9 @@ describe('the settle command', () => {
     [['--port', '70000'], '70000 is not a port'],
     [['--nonsense'], 'nonsense'],
     [['--set', 'nonsense'], 'nonsense is not a setting'],
+    [['--nodes', 'many'], 'The setting service/nodes must be a number from 1 to 64, or auto.'],
+    [['--nodes', '0'], 'The setting service/nodes must be a number from 1 to 64, or auto.'],
+    [['--nodes', 'auto', '--in-memory'], '--nodes needs data on disk'],
     [['--set', 'uuids/algorithm=mine', '--in-memory'], 'uuids/algorithm must be one of'],
     [['--bind', '192.0.2.1', '--in-memory', '--port', '0'], '192.0.2.1 is not an address of this machine'],
   ])('reports the error of %j in one line', async (args, message) => {

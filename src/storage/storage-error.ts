@@ -49,7 +49,7 @@ export class EngineUnavailableError extends StorageError {
   override readonly name: string = 'EngineUnavailableError'
 }
 
-/** The server that keeps the stores answers, and refuses the user, the password or the database. It may be told better. */
+/** The server that keeps the stores answers, and refuses the user, the password or the database. */
 export class EngineRefusalError extends EngineUnavailableError {
   override readonly name = 'EngineRefusalError'
 }

@@ -375,7 +375,9 @@ describeOnPostgres('databases in several engines', () => {
     await until(async () => (await client.request('GET', '/shared-1')).status === 200)
     const lines = (await readFile(join(dir, 'settle.log'), 'utf8')).split('\n')
     expect(lines.filter((line) => line.includes('A storage engine is reached and cannot be used.'))).toEqual([
-      expect.stringMatching(/postgres:\/\/guarded@localhost\/postgres.*The storage engine refuses the password \(28P01\)/),
+      expect.stringMatching(
+        /postgres:\/\/guarded@localhost\/postgres.*The storage engine refuses the password \(28P01\)/,
+      ),
     ])
     expect(lines.join()).not.toMatch(/wr0ng|r1ght/)
   })

@@ -43,7 +43,7 @@ export class SettleCommand {
       child.on('close', (code) => resolve({ code, out: this.#out, err: this.#err }))
     })
     onTestFinished(async () => {
-      const servers = this.#servers()
+      const servers = this.serverPids()
       for (const pid of [child.pid, ...servers]) if (pid !== undefined) endProcess(pid)
       await this.ended
     })
@@ -55,11 +55,11 @@ export class SettleCommand {
 
   /** The process of the server; the supervisor has no other child. */
   async serverPid(other?: number): Promise<number> {
-    await expect.poll(() => this.#servers().filter((pid) => pid !== other)).toHaveLength(1)
-    return this.#servers()[0] ?? 0
+    await expect.poll(() => this.serverPids().filter((pid) => pid !== other)).toHaveLength(1)
+    return this.serverPids()[0] ?? 0
   }
 
-  #servers(): number[] {
+  serverPids(): number[] {
     const { pid } = this.process
     try {
       const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8')
