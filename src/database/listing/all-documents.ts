@@ -4,11 +4,11 @@
  * document that exists all the time is listed once.
  */
 import { rangeAfter } from '../../storage/rows/stored-key.ts'
-import type { KeyRange } from '../../storage/store.ts'
+import type { KeyRange, Page } from '../../storage/store.ts'
 import type { Database } from '../database.ts'
 import type { LastingView } from '../database-view.ts'
 import { afterPrefix, DOCUMENT_PREFIX } from '../layout/keys.ts'
-import { type DocumentsWanted, listedDocuments, listedRows } from './document-listing.ts'
+import { type DocumentsWanted, firstRows, listedDocuments, listedRows } from './document-listing.ts'
 import type { RowBlocks } from './listed-rows.ts'
 import { listWithContents } from './listed-texts.ts'
 import { type IdBounds, idBounds, type ListedIds, LiveDocuments } from './listing-range.ts'
@@ -34,9 +34,28 @@ export interface Listing {
   rows(): RowBlocks
 }
 
-export async function listRange(database: Database, view: LastingView, query: AllDocumentsQuery): Promise<Listing> {
+/**
+ * Asks for the first page of a listing before anything else of it is known, so that an engine that is another process answers
+ * everything at once. Undefined where it depends on more than the query.
+ */
+export function firstPage(view: LastingView, query: AllDocumentsQuery): Promise<Page> | undefined {
+  const range = query.documents ? undefined : directRange(query)
+  if (!range || query.limit === 0) return undefined
+  const page = firstRows(view, range, query.limit)
+  // Who reads the rows gets the error; the listing may end before.
+  page.catch(() => {})
+  return page
+}
+
+/** Of the same query, view and state: the first page of it, if it was asked for. */
+export async function listRange(
+  database: Database,
+  view: LastingView,
+  query: AllDocumentsQuery,
+  first?: Promise<Page>,
+): Promise<Listing> {
   const { within, descending } = query
-  const listing = await listBounds(database, view, query)
+  const listing = await listBounds(database, view, query, first)
   if (!within) return listing
   const { before, after } = await countAround(database, view, within)
   return { ...listing, offset: listing.offset - (descending ? after : before) }
@@ -58,7 +77,20 @@ async function countAround(
   return { total, before, after: total - (await ranks.rank(snapshot, Buffer.from(last))) }
 }
 
-async function listBounds(database: Database, view: LastingView, query: AllDocumentsQuery): Promise<Listing> {
+/** What is read of the store, where no count is needed to know it; undefined too where there is nothing to read. */
+function directRange(query: AllDocumentsQuery): KeyRange | undefined {
+  if (query.descending || query.skip > 0) return undefined
+  const { from, to } = boundsOf(query)
+  if (from && to && Buffer.compare(from, to) >= 0) return undefined
+  return { from: rowBound(from), to: rowBound(to, AFTER_ALL) }
+}
+
+async function listBounds(
+  database: Database,
+  view: LastingView,
+  query: AllDocumentsQuery,
+  rowsAhead: Promise<Page> | undefined,
+): Promise<Listing> {
   view.reading?.check('list')
   const { from, to } = boundsOf(query)
   const { ranks } = database
@@ -67,9 +99,9 @@ async function listBounds(database: Database, view: LastingView, query: AllDocum
   const first = from ? await ranks.rank(snapshot, from) : 0
   if (!query.descending && query.skip === 0) {
     // Where the range ends need not be known before it is read.
-    if (query.limit === 0 || (from && to && Buffer.compare(from, to) >= 0)) return { offset: first, async *rows() {} }
-    const range: KeyRange = { from: rowBound(from), to: rowBound(to, AFTER_ALL) }
-    return { offset: first, rows: () => rowsOf(view, live, range, query) }
+    const range = directRange(query)
+    if (query.limit === 0 || !range) return { offset: first, async *rows() {} }
+    return { offset: first, rows: () => rowsOf(view, live, range, query, rowsAhead) }
   }
   const total = await ranks.total(snapshot)
   const last = to ? await ranks.rank(snapshot, to) : total
@@ -115,8 +147,9 @@ function rowsOf(
   live: LiveDocuments,
   range: KeyRange,
   { limit, documents }: AllDocumentsQuery,
+  first?: Promise<Page>,
 ): RowBlocks {
-  if (!documents) return listedRows(view, live, range, limit)
+  if (!documents) return listedRows(view, live, range, limit, first)
   return documents.contents
     ? listWithContents(view, live, range, limit, documents)
     : listedDocuments(view, live, range, limit, documents)

@@ -6,7 +6,7 @@
 import { conflicts } from '../../document/revisions/winner.ts'
 import type { RevisionTree } from '../../document/tree/revision-tree.ts'
 import { rangeAfter } from '../../storage/rows/stored-key.ts'
-import type { KeyRange, Page } from '../../storage/store.ts'
+import type { KeyRange, Page, PageLimits } from '../../storage/store.ts'
 import type { AttachmentStore } from '../attachments/attachment-store.ts'
 import type { LastingView } from '../database-view.ts'
 import { DOCUMENT_PREFIX, idOfDocumentKey } from '../layout/keys.ts'
@@ -26,18 +26,25 @@ export interface DocumentsWanted {
   readonly encodingInfo: boolean
 }
 
-/** Rows without their documents. */
+/** The first page of rows without their documents, for `listedRows`. */
+export function firstRows(view: LastingView, range: KeyRange, limit: number): Promise<Page> {
+  return view.snapshot.page(range, pageLimits(limit))
+}
+
+/** Rows without their documents. The first page may be given, of whatever state. */
 export async function* listedRows(
   view: LastingView,
   live: LiveDocuments,
   range: KeyRange,
   limit: number,
+  first?: Promise<Page>,
 ): AsyncGenerator<ListedRows> {
   const record = new RecordReader()
   let left = limit
+  let given = first
   for (let rest: KeyRange | undefined = range; rest && left > 0; ) {
-    const readsOn = left >= 2 * PAGE_ROWS
-    const page: Page = await view.snapshot.page(rest, { rows: rowsToRead(left), bytes: PAGE_BYTES, readsOn })
+    const page: Page = await (given ?? view.snapshot.page(rest, pageLimits(left)))
+    given = undefined
     const rows = new ListedRows(page.length * ROW_BYTES)
     for (let row = 0; row < page.length && rows.length < left; row++) {
       record.read(page.block, page.bounds[3 * row + 1]!)
@@ -82,6 +89,10 @@ const LEAST_ROWS = 16
 /** Documents are read together up to the one that reaches this: however large they are, few are in memory at a time. */
 const PORTION_ROWS = 256
 const PORTION_BYTES = 256 * 1024
+
+function pageLimits(left: number): PageLimits {
+  return { rows: rowsToRead(left), bytes: PAGE_BYTES, readsOn: left >= 2 * PAGE_ROWS }
+}
 
 function rowsToRead(left: number): number {
   return Math.min(PAGE_ROWS, Math.max(left, LEAST_ROWS))

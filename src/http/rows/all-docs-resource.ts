@@ -6,13 +6,20 @@
 import type { Database } from '../../database/database.ts'
 import type { LastingView } from '../../database/database-view.ts'
 import type { DatabaseState } from '../../database/layout/keys.ts'
-import { type AllDocumentsQuery, countWithin, type IdRange, listRange } from '../../database/listing/all-documents.ts'
+import {
+  type AllDocumentsQuery,
+  countWithin,
+  firstPage,
+  type IdRange,
+  listRange,
+} from '../../database/listing/all-documents.ts'
 import type { DocumentsWanted } from '../../database/listing/document-listing.ts'
 import { listKeys } from '../../database/listing/listed-texts.ts'
 import { DESIGN_IDS } from '../../document/ids.ts'
 import { partitionIds } from '../../document/partition.ts'
 import { notFound } from '../../document/request-error.ts'
 import type { JsonValue } from '../../encoding/json/json-value.ts'
+import type { Page } from '../../storage/store.ts'
 import { type Partitioning, planQuery, planText, type QueryPlan } from '../../views/query/query-plan.ts'
 import { type BegunQuery, RowQuery, type RowQueryHead } from '../../views/query/row-query.ts'
 import { type GivenParameter, jsonParameter, textParameter } from '../../views/query/view-parameters.ts'
@@ -45,7 +52,7 @@ function getFrom(within: IdRange | undefined) {
   return async (call: Call, context: HttpContext): Promise<Answer> => {
     const database = await databaseOf(call)
     const plan = planAllDocuments(call, context, { partitioning: partitioningOf(database, within) })
-    return rowAnswer(call, await openAllDocuments(database, plan, within))
+    return rowAnswer(call, await openAllDocuments(database, plan, { within, expectsRows: expectsRows(call) }))
   }
 }
 
@@ -54,7 +61,7 @@ function postFrom(within: IdRange | undefined) {
     const database = await databaseOf(call)
     const body = await readJson(call, context)
     const plan = planAllDocuments(call, context, { partitioning: partitioningOf(database, within), body })
-    return rowAnswer(call, await openAllDocuments(database, plan, within))
+    return rowAnswer(call, await openAllDocuments(database, plan, { within, expectsRows: expectsRows(call) }))
   }
 }
 
@@ -65,7 +72,7 @@ function postQueriesFrom(within: IdRange | undefined) {
     const partitioning = partitioningOf(database, within)
     const queries = listedQueries(await readJson(call, context))
     const plans = queries.map((query) => planQueryOf(call, context, { partitioning, query }))
-    return queriesAnswer(plans.map((plan) => () => openAllDocuments(database, plan, within)))
+    return queriesAnswer(plans.map((plan) => () => openAllDocuments(database, plan, { within })))
   }
 }
 
@@ -123,19 +130,46 @@ function jsonOrPlain(text: string): JsonValue {
   }
 }
 
-/** Those of a range of ids, if there is one. To be released. */
-export async function openAllDocuments(database: Database, plan: QueryPlan, within?: IdRange): Promise<RowQuery> {
+/** Not where the head of the reply may be all. */
+function expectsRows(call: Call): boolean {
+  return call.method !== 'HEAD' && call.header('if-none-match') === undefined
+}
+
+interface OpenedListing {
+  /** Those of a range of ids alone. */
+  readonly within?: IdRange | undefined
+  /** The first rows are read together with the head. */
+  readonly expectsRows?: boolean
+}
+
+/** To be released. */
+export async function openAllDocuments(
+  database: Database,
+  plan: QueryPlan,
+  { within, expectsRows = true }: OpenedListing = {},
+): Promise<RowQuery> {
   const view = database.lastingView()
   // ETag and head are of one snapshot, however long the rows take.
   const pin = view.pin()
   try {
     view.reading?.check('list')
     const listed = plan.partition === undefined ? within : partitionIds(plan.partition)
-    return new AllDocuments(database, view, { plan, within: listed }, await view.state(), pin)
+    const query = plan.keys ? undefined : { ...listQuery(database, plan), within: listed }
+    const first = query && expectsRows ? firstPage(view, query) : undefined
+    return new AllDocuments(database, view, { plan, within: listed, query, first }, await view.state(), pin)
   } catch (error) {
     view.release()
     throw error
   }
+}
+
+interface PlannedListing {
+  readonly plan: QueryPlan
+  readonly within: IdRange | undefined
+  /** The range that is listed; undefined where keys are. */
+  readonly query: AllDocumentsQuery | undefined
+  /** Its first page, if it was asked for. */
+  readonly first: Promise<Page> | undefined
 }
 
 class AllDocuments extends RowQuery {
@@ -143,13 +177,15 @@ class AllDocuments extends RowQuery {
   readonly #view: LastingView
   readonly #plan: QueryPlan
   readonly #within: IdRange | undefined
+  readonly #query: AllDocumentsQuery | undefined
+  readonly #first: Promise<Page> | undefined
   readonly #state: DatabaseState
   readonly #pin: Disposable
 
   constructor(
     database: Database,
     view: LastingView,
-    { plan, within }: { readonly plan: QueryPlan; readonly within: IdRange | undefined },
+    { plan, within, query, first }: PlannedListing,
     state: DatabaseState,
     pin: Disposable,
   ) {
@@ -158,6 +194,8 @@ class AllDocuments extends RowQuery {
     this.#view = view
     this.#plan = plan
     this.#within = within
+    this.#query = query
+    this.#first = first
     this.#state = state
     this.#pin = pin
   }
@@ -168,8 +206,8 @@ class AllDocuments extends RowQuery {
 
   protected override async begin(): Promise<BegunQuery> {
     using _pin = this.#pin
-    const { keys } = this.#plan
-    return keys ? await this.#beginKeys(keys) : await this.#beginRange()
+    const { keys = [] } = this.#plan
+    return this.#query ? await this.#beginRange(this.#query) : await this.#beginKeys(keys)
   }
 
   /** The offset has no meaning here: it is 0, and absent if there are no rows. */
@@ -186,9 +224,8 @@ class AllDocuments extends RowQuery {
     return { head, blocks: () => listKeys(this.#view, chosen, documents, isThere) }
   }
 
-  async #beginRange(): Promise<BegunQuery> {
-    const query = { ...listQuery(this.#database, this.#plan), within: this.#within }
-    const { offset, rows } = await listRange(this.#database, this.#view, query)
+  async #beginRange(query: AllDocumentsQuery): Promise<BegunQuery> {
+    const { offset, rows } = await listRange(this.#database, this.#view, query, this.#first)
     return { head: await this.#headAt(offset), blocks: rows }
   }
 

@@ -3,7 +3,7 @@
  * asked for again, are then reduced without reading the store. All trees of the process share one limit.
  */
 import { compareBytes } from '../../encoding/bytes/short-bytes.ts'
-import { type Item, PlacedRow } from './tree-layout.ts'
+import { type Item, PlacedRow, selected, weightOfAll } from './tree-layout.ts'
 
 /** Of all trees together, of one tree, and of the rows of one node. */
 const ALL_BYTES = 16 * 1024 * 1024
@@ -30,6 +30,10 @@ export interface RowsOwner {
 export interface Piece {
   /** Those from `from` (inclusive) to `to` (exclusive); an absent bound is open. */
   between(from: Uint8Array | undefined, to: Uint8Array | undefined): Item[]
+  /** What those before a key weigh. */
+  weightBefore(key: Uint8Array): number
+  /** The key of the row with which their weight so far exceeds the position; undefined where they weigh no more than that. */
+  select(position: number): Buffer | undefined
 }
 
 /** Rows that were asked for once are not kept yet: what nobody asks for again is not worth it. */
@@ -154,6 +158,24 @@ class PackedPiece implements Piece {
     }
     return rows
   }
+
+  weightBefore(key: Uint8Array): number {
+    let weight = 0
+    for (let row = 0; row < this.#weights.length; row++) {
+      const isBefore = compareWithin(this.#block, this.#bounds[2 * row]!, this.#bounds[2 * row + 1]!, key) < 0
+      if (isBefore) weight += this.#weights[row]!
+    }
+    return weight
+  }
+
+  select(position: number): Buffer | undefined {
+    let rest = position
+    for (const [row, weight] of this.#weights.entries()) {
+      if (rest < weight) return this.#block.subarray(this.#bounds[2 * row]!, this.#bounds[2 * row + 1]!)
+      rest -= weight
+    }
+    return undefined
+  }
 }
 
 /** Rows that were read and are not kept. */
@@ -166,6 +188,14 @@ class LoosePiece implements Piece {
 
   between(from: Uint8Array | undefined, to: Uint8Array | undefined): Item[] {
     return this.#rows.filter(({ key }) => (!from || compareBytes(key, from) >= 0) && (!to || compareBytes(key, to) < 0))
+  }
+
+  weightBefore(key: Uint8Array): number {
+    return weightOfAll(this.between(undefined, key))
+  }
+
+  select(position: number): Buffer | undefined {
+    return selected(this.#rows, position)
   }
 }
 

@@ -175,7 +175,7 @@ export class RankTree {
   #counts(snapshot: Snapshot): RowCounts {
     const rows = { weightOf: this.#weightOf, keepValues: false }
     const reader = new TreeReader(snapshot, this.#layout, rows, this.#hints)
-    return new RowCounts(snapshot, reader, this.#layout, this.#knownRuns)
+    return new RowCounts(snapshot, reader, this.#layout, this.#knownRuns, { keepsRows: this.#reducer === undefined })
   }
 
   #reader(snapshot: Snapshot): TreeReader {

@@ -5,8 +5,8 @@
 import assert from 'node:assert/strict'
 import { compareBytes } from '../../encoding/bytes/short-bytes.ts'
 import type { Snapshot } from '../store.ts'
-import { KeptRows } from './kept-rows.ts'
-import { type Item, SENTINEL, type TreeLayout } from './tree-layout.ts'
+import { KeptRows, type Piece } from './kept-rows.ts'
+import { type Item, SENTINEL, selected, type TreeLayout, weightOfAll } from './tree-layout.ts'
 import type { TreeReader } from './tree-reader.ts'
 
 /** Where a key is among all rows, by what they weigh. */
@@ -20,14 +20,23 @@ export class RowCounts {
   readonly #reader: TreeReader
   readonly #layout: TreeLayout
   readonly #known: KnownRuns
+  readonly #keepsRows: boolean
   /** What is known of the snapshot's state. */
   #tree: KnownTree | undefined
 
-  constructor(snapshot: Snapshot, reader: TreeReader, layout: TreeLayout, known: KnownRuns) {
+  /** `keepsRows` is for trees without reductions: kept rows have no values. */
+  constructor(
+    snapshot: Snapshot,
+    reader: TreeReader,
+    layout: TreeLayout,
+    known: KnownRuns,
+    { keepsRows }: { readonly keepsRows: boolean },
+  ) {
     this.#snapshot = snapshot
     this.#reader = reader
     this.#layout = layout
     this.#known = known
+    this.#keepsRows = keepsRows
   }
 
   /** What all rows weigh. */
@@ -39,7 +48,8 @@ export class RowCounts {
   async place(key: Uint8Array): Promise<PlaceInAll> {
     const path = await this.path(key)
     const boundary = path.at(-1)
-    let before = await this.#reader.weight(boundary?.key ?? SENTINEL, key)
+    const rows = boundary && (await this.#rowsOf(boundary))
+    let before = rows ? rows.weightBefore(key) : await this.#reader.weight(boundary?.key ?? SENTINEL, key)
     for (const node of path) before += node.before
     return { before, total: path[0]?.run.weight ?? 0 }
   }
@@ -63,14 +73,28 @@ export class RowCounts {
       rest -= node.before
       return node
     })
-    const { key: start = SENTINEL, next: end } = path.at(-1) ?? {}
-    for await (const rows of this.#reader.pages(0, start, end, 2 * this.#layout.fanOut)) {
-      for (const { key, weight } of rows) {
-        if (rest < weight) return key
-        rest -= weight
+    const boundary = path.at(-1)
+    const kept = boundary && (await this.#rowsOf(boundary))
+    if (kept) {
+      const key = kept.select(rest)
+      if (key) return key
+    } else {
+      const { key: start = SENTINEL, next: end } = boundary ?? {}
+      for await (const rows of this.#reader.pages(0, start, end, 2 * this.#layout.fanOut)) {
+        const key = selected(rows, rest)
+        if (key) return key
+        rest -= weightOfAll(rows)
       }
     }
     throw new assert.AssertionError({ message: 'A tree and its rows disagree: a node weighs more than what it holds.' })
+  }
+
+  /** The rows of a node of the lowest level, where they are kept. They are when they are asked for the second time. */
+  async #rowsOf(node: CountedNode): Promise<Piece | undefined> {
+    const kept = await this.keptRows()
+    const known = kept.get(node)
+    if (known || !this.#keepsRows || !kept.isWorthKeeping(node)) return known
+    return kept.keep(node, await this.#reader.range(0, node.key, node.next))
   }
 
   async #findTree(): Promise<KnownTree> {

@@ -195,6 +195,16 @@ export function weightOfAll(items: readonly Item[]): number {
   return weight
 }
 
+/** The key of the item with which the weight so far exceeds the position; undefined where all weigh no more than that. */
+export function selected(items: readonly Item[], position: number): Buffer | undefined {
+  let rest = position
+  for (const { key, weight } of items) {
+    if (rest < weight) return key
+    rest -= weight
+  }
+  return undefined
+}
+
 export interface ReducibleRow {
   /** Without the prefix of the rows. */
   readonly key: Buffer

@@ -112,3 +112,57 @@ describe('the rows of short ranges', () => {
     }
   })
 })
+
+describe('counts', () => {
+  /** Every third row weighs nothing. */
+  const weightOf = (value: Buffer) => value[0]!
+  const weighs = (row: number) => (row % 3 === 0 ? 0 : 1)
+
+  async function weighed(rows: number): Promise<Filled> {
+    const store = await new MemoryEngine().create('store')
+    const tree = new RankTree({ rowPrefix: ROWS, nodePrefix: NODES, salt: Buffer.from('whatever'), weightOf })
+    const builder = tree.builder()
+    const puts: [Buffer, Buffer][] = []
+    for (let row = 0; row < rows; row++) {
+      const value = Buffer.of(weighs(row))
+      builder.add(keyOf(row), value)
+      puts.push([Buffer.concat([ROWS, keyOf(row)]), value])
+    }
+    await store.commit({ puts: [...puts, ...(await builder.finish())] })
+    return { store, tree }
+  }
+
+  const rankOf = (row: number) => row - Math.ceil(row / 3)
+
+  it('are the same however often they are asked for', async () => {
+    const { store, tree } = await weighed(1000)
+    using snapshot = store.snapshot()
+    for (let round = 0; round < 4; round++) {
+      for (let row = 0; row < 1000; row += 7) {
+        expect(await tree.rank(snapshot, keyOf(row))).toBe(rankOf(row))
+        const live = row % 3 === 0 ? row + 1 : row
+        expect(await tree.select(snapshot, rankOf(live))).toEqual(keyOf(live))
+      }
+      expect(await tree.select(snapshot, rankOf(1000))).toBeUndefined()
+    }
+  })
+
+  it('read nothing when they were asked for twice, and a newer state is read', async () => {
+    const { store, tree } = await weighed(1000)
+    using snapshot = store.snapshot()
+    const counting = countingPages(snapshot)
+    for (let round = 0; round < 2; round++) await tree.rank(counting.snapshot, keyOf(500))
+    const before = counting.pages
+    expect(await tree.rank(counting.snapshot, keyOf(500))).toBe(rankOf(500))
+    expect(await tree.select(counting.snapshot, rankOf(500))).toEqual(keyOf(500))
+    expect(counting.pages).toBe(before)
+
+    const { puts, deletes } = await tree.planChanges(snapshot, [{ key: keyOf(499), before: 1, after: 0 }])
+    await store.commit({ puts: [...puts, [Buffer.concat([ROWS, keyOf(499)]), Buffer.of(0)]], deletes })
+    using newer = store.snapshot()
+    for (let round = 0; round < 3; round++) {
+      expect(await tree.rank(newer, keyOf(500))).toBe(rankOf(500) - 1)
+      expect(await tree.rank(snapshot, keyOf(500))).toBe(rankOf(500))
+    }
+  })
+})
