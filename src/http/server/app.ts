@@ -60,10 +60,8 @@ async function handle(request: Request, reply: Reply, context: AppContext): Prom
   const { counts, log, settings } = context
   const { url, method } = request
   const call = callFor(request, reply, url, settings.current)
-  if (context.forwarding) {
-    const isSent = await forwarded(call, context, context.forwarding)
-    if (isSent) return
-  }
+  const forwarding = context.forwarding && forwarded(call, context, context.forwarding)
+  if (forwarding && (await forwarding)) return
   counts.begin(method)
   if (request.hasBody) call.memory = context.bodyMemory.lease(request.body)
   let status = 0
@@ -90,18 +88,17 @@ async function handle(request: Request, reply: Reply, context: AppContext): Prom
   logRequest(call, context, { status, tookMs })
 }
 
-/** Forwards the call to the primary; false if this node answers it. */
-async function forwarded(call: Call, context: AppContext, forwarding: Forwarding): Promise<boolean> {
+/** Forwards the call to the primary; undefined, or false later, if this node answers it. */
+function forwarded(call: Call, context: AppContext, forwarding: Forwarding): Promise<boolean> | undefined {
+  if (!isAnsweredHere(call, context, forwarding)) return forward(call, context, forwarding)
+  return forwarding.ready()?.then(
+    () => false,
+    () => forward(call, context, forwarding),
+  )
+}
+
+async function forward(call: Call, context: AppContext, forwarding: Forwarding): Promise<boolean> {
   const begunMs = performance.now()
-  if (isAnsweredHere(call, context, forwarding)) {
-    const ready = forwarding.ready()
-    if (!ready) return false
-    const isReady = await ready.then(
-      () => true,
-      () => false,
-    )
-    if (isReady) return false
-  }
   const failure = await forwarding.forward(call.request, call.reply)
   if (failure && !call.reply.isGone) {
     context.counts.begin(call.request.method)

@@ -215,6 +215,8 @@ export class LmdbReader {
   readonly #errors: LmdbErrors
   /** Whether large values are left for another way to read them. */
   #isReadingFast = false
+  /** Whether the library's transaction was begun in this task of the event loop. */
+  #isOfThisTask = false
 
   constructor(database: RootDatabase<Uint8Array, Uint8Array>, { use, isShared, errors, keys, rows }: ReaderOptions) {
     this.#database = database
@@ -231,10 +233,24 @@ export class LmdbReader {
 
   /** The state as of now; `endRead` must follow. Throws `TooManyReadersError`. */
   beginRead(): ReadTransaction {
-    // The library takes the state that was read last for the newest one, unless this process wrote another.
     // One that met a damaged page is of no use any more.
-    if (this.#isShared || this.#errors.damage) this.#database.resetReadTxn()
-    return new ReadTransaction(this.#guarded(() => this.#database.useReadTransaction()))
+    const isUsable = !this.#errors.damage && (!this.#isShared || this.#isOfThisTask)
+    // The library takes the state that was read last for the newest one, unless this process wrote another.
+    if (!isUsable) this.#database.resetReadTxn()
+    const transaction = new ReadTransaction(this.#guarded(() => this.#database.useReadTransaction()))
+    if (!isUsable && this.#isShared) this.#keepForThisTask()
+    return transaction
+  }
+
+  /**
+   * Requests that are served together share one transaction: to begin one for each costs several times as much as its reads.
+   * Nothing is received before the task ends, so none of them can know of a later commit.
+   */
+  #keepForThisTask(): void {
+    this.#isOfThisTask = true
+    process.nextTick(() => {
+      this.#isOfThisTask = false
+    })
   }
 
   /** For another reader; `endRead` must follow for each. */
