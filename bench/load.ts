@@ -11,9 +11,25 @@ export interface Exchange {
   check(reply: Reply): number
 }
 
+/** The number of the document in a template: the compiled generator puts another one wherever its digits are. */
+export const TEMPLATE_NUMBER = 987_654_321
+
+/** Requests that differ in the number of their document only. Replies name the document. */
+export interface NumberedRequests {
+  /** Used in turn. */
+  readonly templates: readonly string[]
+  readonly status: number
+  /** Each request is for any of so many documents; without it for a new one. */
+  readonly documents?: number
+  /** The number of the next new document. */
+  next: number
+}
+
 export interface Load {
   readonly connections: number
   next(): Exchange
+  /** The same requests for the compiled generator. */
+  readonly numbered?: NumberedRequests
   /** Whether the latency of each exchange is the question too. */
   readonly keepsLatencies?: boolean
   /** Looks at the server after a round, when nothing is under way. Throws when work was lost. */

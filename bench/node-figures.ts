@@ -5,6 +5,7 @@
  */
 import { BenchDatabase } from './bench-database.ts'
 import { median } from './comparison.ts'
+import type { CompiledGenerator } from './compiled-generator.ts'
 import { drive, type Load } from './load.ts'
 import type { NodeLoad } from './node-loads.ts'
 import { processesOfTree, processorSeconds, processorSecondsOfTree } from './process-use.ts'
@@ -43,9 +44,12 @@ export interface MeasureOptions {
   /** Each process is loaded for so many seconds of its processor time before, within so many milliseconds. */
   readonly warmSeconds: number
   readonly warmMs: number
+  /** For the loads that it can make, where there is one. */
+  readonly generator: CompiledGenerator | undefined
 }
 
 const FEWEST_ROUNDS = 2
+const WARMING_MS = 500
 
 export async function measure(
   bench: NodeLoad,
@@ -63,7 +67,7 @@ export async function measure(
     if (round >= FEWEST_ROUNDS && performance.now() - begunMs > options.longestMs) break
     const order = [...contenders.entries()]
     for (const [i, contender] of round % 2 === 0 ? order : order.reverse()) {
-      await guarded(figures[i]!, () => measureRound(contender, loads[i]!, options.roundMs, figures[i]!))
+      await guarded(figures[i]!, () => measureRound(contender, loads[i]!, options, figures[i]!))
     }
   }
   return figures
@@ -142,11 +146,12 @@ function warming({ warmConnections }: NodeLoad, load: Load): Load {
 }
 
 /** Each process compiles what it runs often. One that is new to a load takes two or three times as long for each request. */
-async function warmUp(contender: Contender, load: Load, { warmSeconds, warmMs }: MeasureOptions): Promise<void> {
+async function warmUp(contender: Contender, load: Load, options: MeasureOptions): Promise<void> {
+  const { warmSeconds, warmMs } = options
   const before = processesOf(contender)
   const endMs = performance.now() + warmMs
   while (performance.now() < endMs) {
-    await drive(addressesOf(contender), load, 500)
+    await driven(contender, load, WARMING_MS, options)
     // Supervisors do nothing.
     const worked = [...processesOf(contender)]
       .map(([pid, seconds]) => seconds - (before.get(pid) ?? 0))
@@ -155,15 +160,49 @@ async function warmUp(contender: Contender, load: Load, { warmSeconds, warmMs }:
   }
 }
 
-async function measureRound(contender: Contender, load: Load, roundMs: number, figures: Figures): Promise<void> {
+interface Driven {
+  readonly units: number
+  readonly unitsPerSecond: number
+  /** Of processors. */
+  readonly generatorSeconds: number
+}
+
+async function driven(
+  contender: Contender,
+  load: Load,
+  durationMs: number,
+  { generator }: MeasureOptions,
+): Promise<Driven> {
+  const before = process.cpuUsage()
+  const ownSeconds = () => {
+    const { user, system } = process.cpuUsage(before)
+    return (user + system) / 1e6
+  }
+  if (!generator || !load.numbered) {
+    const { units, unitsPerSecond } = await drive(addressesOf(contender), load, durationMs)
+    return { units, unitsPerSecond, generatorSeconds: ownSeconds() }
+  }
+  const { requests, seconds, processorSeconds } = await generator.drive(addressesOf(contender), load.numbered, {
+    connections: load.connections,
+    durationMs,
+  })
+  await load.verify?.()
+  const generatorSeconds = processorSeconds + ownSeconds()
+  return { units: requests, unitsPerSecond: requests / seconds, generatorSeconds }
+}
+
+async function measureRound(
+  contender: Contender,
+  load: Load,
+  options: MeasureOptions,
+  figures: Figures,
+): Promise<void> {
   const { postgresPid } = contender
   const postgresSeconds = () => (postgresPid === undefined ? 0 : processorSecondsOfTree(postgresPid))
   const before = processesOf(contender)
   const postgresBefore = postgresSeconds()
-  const generatorBefore = process.cpuUsage()
   const begunMs = performance.now()
-  const { units, unitsPerSecond } = await drive(addressesOf(contender), load, roundMs)
-  const { user, system } = process.cpuUsage(generatorBefore)
+  const { units, unitsPerSecond, generatorSeconds } = await driven(contender, load, options.roundMs, options)
   const elapsed = (performance.now() - begunMs) / 1000
   const worked = [...processesOf(contender)].map(([pid, seconds]) => seconds - (before.get(pid) ?? 0))
   // The clock of the system counts hundredths.
@@ -178,7 +217,7 @@ async function measureRound(contender: Contender, load: Load, roundMs: number, f
   figures.servers.push(servers / elapsed)
   figures.busiest.push(Math.max(0.01, ...worked) / elapsed)
   figures.postgres.push(postgres / elapsed)
-  figures.generator.push((user + system) / 1e6 / elapsed)
+  figures.generator.push(generatorSeconds / elapsed)
 }
 
 /** One that failed once is left out of the rest of the load; the others go on. */

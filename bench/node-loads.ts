@@ -1,8 +1,8 @@
 /** What `bench:nodes` asks of servers: each load on databases of its own, which are filled once. */
 import { BenchDatabase, expectStatus } from './bench-database.ts'
-import type { Load } from './load.ts'
+import { type Load, TEMPLATE_NUMBER } from './load.ts'
 import { bulkBody, documentId, documentMembers } from './sample-documents.ts'
-import { getDocuments, putDocuments } from './workloads.ts'
+import { getDocuments, putDocuments, putRequest } from './workloads.ts'
 
 export interface NodeLoad {
   /** Short: for `--only`. */
@@ -45,14 +45,15 @@ export const PUT_4_DATABASES: NodeLoad = {
   load: async (url) => {
     const names = Array.from({ length: WRITTEN_DATABASES }, (_, i) => `put-4-${i}`)
     const databases = await Promise.all(names.map((name) => created(url, name)))
-    let number = 0
+    const templates = databases.map((database) => putRequest(database, TEMPLATE_NUMBER))
+    const numbered = { templates, status: 201, next: 0 }
     return {
       connections: 32,
       next: () => {
-        const database = databases[number % databases.length]!
-        const body = `{${documentMembers(number, SMALL_BYTES)}}`
-        return { request: database.request('PUT', `/${documentId(number++)}`, body), check: one(201) }
+        const number = numbered.next++
+        return { request: putRequest(databases[number % databases.length]!, number), check: one(201) }
       },
+      numbered,
     }
   },
 }

@@ -14,7 +14,7 @@ import {
   bareUpload,
   type Limit,
 } from './limits.ts'
-import type { Drive, Load } from './load.ts'
+import { type Drive, type Load, TEMPLATE_NUMBER } from './load.ts'
 import { continuousReplication, fillWithAttachments, idleReplications, replications } from './replication-loads.ts'
 import { bulkBody, documentId, documentMembers } from './sample-documents.ts'
 
@@ -402,9 +402,11 @@ export async function getDocuments(
     if (reply.body.length !== sizeBytes) throw new Error(`A document came with ${reply.body.length} bytes.`)
     return 1
   }
+  const request = (number: number) => database.request('GET', `/${documentId(number)}`)
   return {
     connections,
-    next: () => ({ request: database.request('GET', `/${documentId(anyNumber(documents))}`), check }),
+    next: () => ({ request: request(anyNumber(documents)), check }),
+    numbered: { templates: [request(TEMPLATE_NUMBER)], status: 200, documents, next: 0 },
   }
 }
 
@@ -412,19 +414,22 @@ export async function putDocuments(
   database: BenchDatabase,
   { connections, firstNumber }: { connections: number; firstNumber: number },
 ): Promise<Load> {
-  let number = firstNumber
   const check: ReturnType<Load['next']>['check'] = (reply) => {
     expectStatus(reply, 201)
     return 1
   }
+  const request = (number: number) => putRequest(database, number)
+  const numbered = { templates: [request(TEMPLATE_NUMBER)], status: 201, next: firstNumber }
   return {
     connections,
-    next: () => {
-      const body = `{${documentMembers(number, SMALL_BYTES)}}`
-      return { request: database.request('PUT', `/${documentId(number++)}`, body), check }
-    },
-    verify: () => database.expectCount(number),
+    next: () => ({ request: request(numbered.next++), check }),
+    numbered,
+    verify: () => database.expectCount(numbered.next),
   }
+}
+
+export function putRequest(database: BenchDatabase, number: number): string {
+  return database.request('PUT', `/${documentId(number)}`, `{${documentMembers(number, SMALL_BYTES)}}`)
 }
 
 async function insertInBulk(
