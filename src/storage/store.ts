@@ -81,6 +81,11 @@ export interface LatestRows {
 /** What a store offers that several servers write to at the same time. */
 export interface StoreSharing {
   /**
+   * A turn to commit: for a server whose commits were refused, since others commit too. It is asked for with the first read,
+   * which waits for it. Undefined where the engine has none.
+   */
+  readonly turn?: (() => Turn) | undefined
+  /**
    * Calls back when a commit of another server was noticed; returns how to stop that. The promise of a listener resolves when
    * it has processed the commit: see `confirm`.
    */
@@ -104,6 +109,16 @@ export interface Snapshot extends Disposable {
   /** How many rows a range has that is known to be short: they are counted in one go. */
   count(range: KeyRange): Promise<number>
   /** Lets go of the state, so that its space can be used again. May be called twice. */
+  release(): void
+}
+
+/** While it lasts nobody else commits to the store, so a commit is not refused. Must be released soon: others wait, and take it away. */
+export interface Turn extends Disposable {
+  /** The newest state. Released with the turn. */
+  readonly snapshot: Snapshot
+  /** Once, with changes that expect the version of the snapshot. It is refused where the turn was taken away meanwhile. */
+  commit(changes: Changes): Promise<CommitOutcome>
+  /** May be called twice. */
   release(): void
 }
 

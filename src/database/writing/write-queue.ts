@@ -67,6 +67,8 @@ export interface WriteOptions {
 interface CommitOptions extends WriteOptions {
   /** Whether the plan may be made for a state that turns out to be an old one: it is then dropped, and made again. */
   readonly plansEarly?: boolean
+  /** Called when the state is there and the plan is about to be made: it may take in what came meanwhile. */
+  readonly onPlanning?: (() => void) | undefined
 }
 
 interface WaitingEdits {
@@ -94,6 +96,8 @@ const WAITING_BYTES = 512 * 1024 * 1024
 /** Attempts of a commit while other servers commit first. */
 const STALE_RETRIES = 100
 const LONGEST_PAUSE_MS = 30
+/** Commits in turns after one in which another server was met. */
+const TURNS_AFTER_MEETING = 8
 
 export interface WriteQueueOptions {
   readonly onCommitted: CommitListener
@@ -119,6 +123,8 @@ export class WriteQueue {
   #running: Promise<void> | undefined
   /** The state after the last commit from here. A commit of another server makes another version of the store. */
   #last: { readonly version: number; readonly state: DatabaseState } | undefined
+  /** How many commits are still to be made in turns with other servers, until one of them is met again. */
+  #turns = 0
 
   constructor(store: Store, ranks: RankTree, options: WriteQueueOptions) {
     const { onCommitted, onReference = () => {}, onOthers, metrics } = options
@@ -188,8 +194,9 @@ export class WriteQueue {
         this.#waiting.shift()
         await next.run()
       } else {
-        const batch = this.#nextBatch()
-        await this.#writeTogether(batch)
+        const batch: WaitingEdits[] = []
+        this.#gather(batch)
+        await this.#writeTogether(batch, () => this.#gather(batch))
         for (const { bytes } of batch) this.#done(bytes)
       }
     }
@@ -202,26 +209,24 @@ export class WriteQueue {
     this.#metrics.waitingBytes -= bytes
   }
 
-  #nextBatch(): WaitingEdits[] {
-    const batch: WaitingEdits[] = []
-    let documents = 0
-    let bytes = 0
-    const [head] = this.#waiting
-    const first = head?.kind === 'edits' ? head.options.lease : undefined
-    for (const next of this.#waiting) {
-      // Edits under another lease are committed, or refused, in a batch of their own.
-      if (next.kind === 'exclusive' || !isSameLease(next.options.lease, first)) break
+  /** Adds to a batch what waits and belongs to it, as much as there is room for. */
+  #gather(batch: WaitingEdits[]): void {
+    let documents = batch.reduce((sum, { edits }) => sum + edits.length, 0)
+    let bytes = batch.reduce((sum, each) => sum + each.bytes, 0)
+    for (let next = this.#waiting[0]; next?.kind === 'edits'; next = this.#waiting[0]) {
       documents += next.edits.length
       bytes += next.bytes
-      if (batch.length > 0 && (documents > BATCH_DOCUMENTS || bytes > BATCH_BYTES)) break
+      const [first] = batch
+      // Edits under another lease are committed, or refused, in a batch of their own.
+      if (first && !isSameLease(next.options.lease, first.options.lease)) return
+      if (first && (documents > BATCH_DOCUMENTS || bytes > BATCH_BYTES)) return
       batch.push(next)
+      this.#waiting.shift()
     }
-    this.#waiting.splice(0, batch.length)
-    return batch
   }
 
   /** Never throws: errors go to the callers. */
-  async #writeTogether(batch: readonly WaitingEdits[]): Promise<void> {
+  async #writeTogether(batch: readonly WaitingEdits[], onPlanning?: () => void): Promise<void> {
     const onFlushing = () => {
       for (const { options } of batch) options.onFlushing?.()
     }
@@ -237,7 +242,7 @@ export class WriteQueue {
           const plan = await planBatch(snapshot, state, requests, this.#ranks)
           return { ...plan, result: plan.outcomes.map((each, i) => (holding[i] ? each : 'outdated')) }
         },
-        { lease: batch[0]?.options.lease, onFlushing, plansEarly: this.#store.sharing !== undefined },
+        { lease: batch[0]?.options.lease, onFlushing, plansEarly: this.#store.sharing !== undefined, onPlanning },
       )
       for (const [i, { resolve }] of batch.entries()) resolve(outcomes[i]!)
     } catch (error) {
@@ -249,19 +254,24 @@ export class WriteQueue {
     }
   }
 
-  async #commit<T>(plan: ExclusiveWork<T>, { lease, onFlushing, plansEarly }: CommitOptions): Promise<T> {
+  async #commit<T>(plan: ExclusiveWork<T>, options: CommitOptions): Promise<T> {
+    const { lease, onFlushing, plansEarly, onPlanning } = options
     for (let tries = 0; tries < STALE_RETRIES; tries++) {
+      // Not the optimistic way where others commit too: what is decided would be refused again and again.
+      using turn = this.#turns > 0 ? this.#store.sharing?.turn?.() : undefined
       // A random pause keeps servers that write at the same time from colliding again and again.
-      if (tries > 2) await pause(Math.random() * Math.min(LONGEST_PAUSE_MS, 2 ** tries))
+      if (tries > 2 && !turn) await pause(Math.random() * Math.min(LONGEST_PAUSE_MS, 2 ** tries))
       const beganMs = performance.now()
-      using snapshot = this.#store.snapshot()
+      using snapshot = turn?.snapshot ?? this.#store.snapshot()
       const last = this.#last
       // Nearly always the last commit was made from here. The plan is then begun with the read of the version, not after it.
-      const early = plansEarly && last && tries === 0 ? plan(snapshot, last.state) : undefined
+      const early = plansEarly && !turn && last && tries === 0 ? plan(snapshot, last.state) : undefined
       early?.catch(() => {})
-      const version = await snapshot.version()
-      const before = last?.version === version ? last.state : await readState(snapshot)
+      const [version, read] = await Promise.all([snapshot.version(), turn && readState(snapshot)])
+      const before = last?.version === version ? last.state : (read ?? (await readState(snapshot)))
       if (last?.version !== version) this.#onOthers?.(before)
+      this.#turns = last && last.version !== version ? TURNS_AFTER_MEETING : Math.max(0, this.#turns - 1)
+      if (turn) onPlanning?.()
       const planning = (last?.version === version ? early : undefined) ?? plan(snapshot, before)
       const { changes, state: planned, result, written, attachments, contents = [] } = await planning
       const state = written?.some(isDesignId) ? { ...planned, designsAt: planned.updateSequence } : planned
@@ -271,12 +281,13 @@ export class WriteQueue {
       if (operations >= COMMIT_OPERATIONS_LIMIT) throw new TooManyOperationsError()
       if (attachments && attachments.length > 0)
         await this.#checkReferences?.(snapshot, attachments, changes.puts ?? [])
-      snapshot.release()
+      // In a turn the commit is made where the state was read.
+      if (!turn) snapshot.release()
       // Before the commit, not after it: a commit that fails may still be on disk.
       if (attachments && attachments.length > 0) this.#onReference(attachments)
       const puts = [...(changes.puts ?? []), [STATE_KEY, encodeState(state)] as const]
       const flushBeganMs = performance.now()
-      const committing = this.#store.commit({ ...changes, puts, expected: version, lease })
+      const committing = (turn ?? this.#store).commit({ ...changes, puts, expected: version, lease })
       onFlushing?.()
       const committed = await committing.catch((error: unknown) => {
         if (!this.#store.dropped && !(error instanceof LeaseLostError)) this.#metrics.failed(error, this.#store.name)
@@ -290,6 +301,8 @@ export class WriteQueue {
         this.#onCommitted(state, written)
         return result
       }
+      this.#metrics.refused.add()
+      this.#turns = TURNS_AFTER_MEETING
     }
     throw new RequestError(
       'unavailable',
@@ -316,6 +329,7 @@ function tooManyWaiting(): RequestError {
 export class WriteMetrics {
   readonly commits
   readonly failures
+  readonly refused
   readonly documents
   readonly commitTimes
   readonly flushTimes
@@ -334,6 +348,10 @@ export class WriteMetrics {
     this.#countsFor = countsFor
     this.commits = metrics.counter('couchdb_commits_total', 'commits of databases')
     this.failures = metrics.counter('settle_commit_failures_total', 'commits of databases that failed')
+    this.refused = metrics.counter(
+      'settle_commit_conflicts_total',
+      'commits of databases that were decided again, since another server committed first',
+    )
     this.documents = metrics.counter('couchdb_document_writes_total', 'documents that commits of databases wrote')
     this.commitTimes = metrics.histogram(
       'settle_commit_duration_seconds',

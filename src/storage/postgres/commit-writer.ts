@@ -3,6 +3,7 @@
  * of a server that was disconnected meanwhile is refused. If the connection is lost before the answer, the commit is looked up
  * by its id. If it is not found, it is fenced: it cannot be applied later.
  */
+import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
 import { judge } from '../commits/store-writes.ts'
@@ -97,6 +98,49 @@ export class CommitWriter {
     throw new EngineUnavailableError('Other servers kept committing first.')
   }
 
+  /**
+   * Writes a commit in the transaction of a turn, which it ends. It is refused where the turn was taken away; then nothing of it
+   * is written, now or later.
+   */
+  async writeInTurn(connection: Connection, changes: Changes): Promise<CommitOutcome & { readonly before: number }> {
+    const before = changes.expected
+    assert(before !== undefined)
+    const { clears = [], lease } = changes
+    const merged = mergeChanges([changes])
+    const step: Step = { id: randomBytes(COMMIT_ID_BYTES), expected: before, raise: 1, merged, clears, lease }
+    const { outcome, version } = await this.#applyInTurn(connection, step, before)
+    this.#version = version
+    return { outcome: outcome === 'applied' ? 'committed' : 'stale', before, version }
+  }
+
+  async #applyInTurn(connection: Connection, step: Step, before: number): Promise<Applied> {
+    const started = performance.now()
+    try {
+      const version = await this.#sendInTurn(connection, step)
+      if (version !== undefined) return { outcome: 'applied', version }
+      return { outcome: 'stale', version: await this.#versionNow() }
+    } catch (error) {
+      if (error instanceof RetryableError) {
+        await connection.script('ROLLBACK').catch(() => {})
+        return { outcome: 'stale', version: before }
+      }
+      if (!(error instanceof EngineUnavailableError)) throw error
+      connection.destroy()
+      return this.#lookUp(step, before, started + LOOKUP_MS)
+    }
+  }
+
+  async #sendInTurn(connection: Connection, step: Step): Promise<number | undefined> {
+    if (!isPlain(step) || !connection.dialect.changesTableTwice) {
+      const version = await this.#changeInSteps(connection, step)
+      await connection.script(version === undefined ? 'ROLLBACK' : 'COMMIT')
+      return version
+    }
+    // Both in one message. A statement that fails makes a rollback of the end.
+    const [version] = await Promise.all([this.#sendPlain(connection, step), connection.script('COMMIT')])
+    return version
+  }
+
   async #apply(accepted: readonly Changes[], { expected, raise }: Pick<Step, 'expected' | 'raise'>): Promise<Applied> {
     const clears = accepted.flatMap(({ clears = [] }) => clears)
     const merged = mergeChanges(accepted)
@@ -129,9 +173,12 @@ export class CommitWriter {
 
   /** The version afterwards; undefined when it is another one than expected. */
   async #send(connection: Connection, step: Step): Promise<number | undefined> {
-    const { merged, clears, lease } = step
-    const isPlain = !lease && clears.length === 0 && (merged.deletes.length === 0 || step.expected !== undefined)
-    if (!isPlain || !connection.dialect.changesTableTwice) return this.#sendSteps(connection, step)
+    if (!isPlain(step) || !connection.dialect.changesTableTwice) return this.#sendSteps(connection, step)
+    return this.#sendPlain(connection, step)
+  }
+
+  async #sendPlain(connection: Connection, step: Step): Promise<number | undefined> {
+    const { merged } = step
     const [row] = await connection.run(STATEMENTS.commit, [
       ...this.#bumpOf(step),
       byteaArray(merged.deletes),
@@ -149,19 +196,21 @@ export class CommitWriter {
   async #sendSteps(connection: Connection, step: Step): Promise<number | undefined> {
     await connection.script('BEGIN ISOLATION LEVEL READ COMMITTED')
     try {
-      if (step.lease) await checkLease(connection, step.lease)
-      const [row] = await connection.run(STATEMENTS.bump, this.#bumpOf(step))
-      if (!row) {
-        await connection.script('ROLLBACK')
-        return undefined
-      }
-      await this.#change(connection, Number(row[1]), step)
-      await connection.script('COMMIT')
-      return Number(row[0])
+      const version = await this.#changeInSteps(connection, step)
+      await connection.script(version === undefined ? 'ROLLBACK' : 'COMMIT')
+      return version
     } catch (error) {
       if (!(error instanceof EngineUnavailableError)) await connection.script('ROLLBACK').catch(() => {})
       throw error
     }
+  }
+
+  async #changeInSteps(connection: Connection, step: Step): Promise<number | undefined> {
+    if (step.lease) await checkLease(connection, step.lease)
+    const [row] = await connection.run(STATEMENTS.bump, this.#bumpOf(step))
+    if (!row) return undefined
+    await this.#change(connection, Number(row[1]), step)
+    return Number(row[0])
   }
 
   async #change(connection: Connection, space: number, { clears, merged }: Step): Promise<void> {
@@ -239,6 +288,11 @@ export class CommitWriter {
     this.#store.lost()
     return new StoreGoneError(this.#store.name)
   }
+}
+
+/** Whether one statement can do it all. */
+function isPlain({ merged, clears, lease, expected }: Step): boolean {
+  return !lease && clears.length === 0 && (merged.deletes.length === 0 || expected !== undefined)
 }
 
 /** The version that a group expects, if it expects one. */

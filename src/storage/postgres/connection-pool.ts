@@ -5,7 +5,7 @@
 import { EngineUnavailableError, TooManyReadersError } from '../storage-error.ts'
 import { Connection } from './connection.ts'
 import type { EngineAddress } from './engine-address.ts'
-import type { SqlDialect } from './sql-dialect.ts'
+import type { LockBounds, SqlDialect } from './sql-dialect.ts'
 
 export interface PoolLimits {
   /** Open at once. */
@@ -16,6 +16,8 @@ export interface PoolLimits {
   readonly statementMs: number
   /** Idle connections are closed after this time. */
   readonly idleMs: number
+  /** For connections that lock rows. */
+  readonly locks?: LockBounds
 }
 
 interface Waiter {
@@ -130,7 +132,7 @@ export class ConnectionPool {
   async #open(): Promise<void> {
     this.#opening++
     try {
-      const connection = await Connection.open(this.#address, this.#dialect)
+      const connection = await Connection.open(this.#address, this.#dialect, this.#limits.locks)
       this.#opening--
       this.#failures = 0
       this.#lastFailure = undefined

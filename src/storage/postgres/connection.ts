@@ -5,7 +5,7 @@
 import pg from 'pg'
 import { CommitFailedError, EngineRefusalError, EngineUnavailableError, StorageError } from '../storage-error.ts'
 import type { EngineAddress } from './engine-address.ts'
-import { dialectOf, isOutOfSpace, isRetryable, isUnavailable, type SqlDialect } from './sql-dialect.ts'
+import { dialectOf, isOutOfSpace, isRetryable, isUnavailable, type LockBounds, type SqlDialect } from './sql-dialect.ts'
 import type { Statement } from './statements.ts'
 
 /** Columns are text or null. */
@@ -40,7 +40,7 @@ export class Connection {
   #onBroken: (() => void) | undefined
   readonly dialect: SqlDialect
 
-  static async open(address: EngineAddress, known?: SqlDialect): Promise<Connection> {
+  static async open(address: EngineAddress, known?: SqlDialect, bounds?: LockBounds): Promise<Connection> {
     const client = new pg.Client({
       connectionString: address.connectionString,
       connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
@@ -54,7 +54,8 @@ export class Connection {
     try {
       await client.connect()
       const dialect = known ?? dialectOf(await versionOf(client))
-      await client.query([...dialect.session, `SET search_path TO "${address.schema}"`].join('; '))
+      const settings = [...dialect.session, ...(bounds ? dialect.lockBounds(bounds) : [])]
+      await client.query([...settings, `SET search_path TO "${address.schema}"`].join('; '))
       return new Connection(client, dialect)
     } catch (error) {
       client.connection.stream.destroy()

@@ -17,6 +17,7 @@ import { RowCache } from './row-cache.ts'
 import type { SqlDialect } from './sql-dialect.ts'
 import { STATEMENTS, type Statement, TABLES } from './statements.ts'
 import { StoreSignals } from './store-signals.ts'
+import { TurnSlots } from './turn-slots.ts'
 
 export interface PostgresOptions {
   /** `postgres://user:password@host:port/database?schema=settle` */
@@ -51,6 +52,10 @@ const START_PAUSE_MS = 250
 const LEASE_MS = 10_000
 /** How long a server that has heartbeats is waited for, in times of a lease. */
 const CONFIRMATION_LEASES = 2
+/** The look-up of a commit whose connection was lost may have to wait for this time. */
+const HELD_LOCKS_MS = 5000
+/** Of the connections for writing: the others are for what must not wait for other servers. */
+const TURN_SHARE = 3 / 4
 const CACHE_BYTES = 32 * 1024 * 1024
 /** Heartbeats while a lease lasts. */
 const BEATS_A_LEASE = 5
@@ -68,6 +73,8 @@ const FORMAT = 2
 export class PostgresServer {
   readonly dialect: SqlDialect
   readonly writes: ConnectionPool
+  /** Undefined where servers do not take turns. */
+  readonly turnSlots: TurnSlots | undefined
   readonly transactions: ReadTransactions
   readonly latestReads: LatestReads
   /** Of all stores. */
@@ -119,7 +126,11 @@ export class PostgresServer {
     this.uuid = uuid
     this.shown = address.shown
     this.#reads = new ConnectionPool(address, { ...limits, connections: readConnections }, dialect)
-    this.writes = new ConnectionPool(address, { ...limits, connections: writeConnections }, dialect)
+    // A server that stops while it keeps locks delays others for less than the time of a lease.
+    const locks = { heldMs: Math.min(HELD_LOCKS_MS, Math.floor(leaseMs / 2)), waitMs: leaseMs }
+    this.writes = new ConnectionPool(address, { ...limits, connections: writeConnections, locks }, dialect)
+    const turns = Math.min(writeConnections - 1, Math.ceil(writeConnections * TURN_SHARE))
+    this.turnSlots = dialect.takesTurns && turns > 0 ? new TurnSlots(turns) : undefined
     this.#pulse = new ConnectionPool(address, { ...limits, connections: 1 }, dialect)
     this.leases = new PostgresLeases({
       engine: uuid,

@@ -15,7 +15,7 @@ export interface SnapshotSource {
   readonly name: string
   /** Where its rows were last seen. */
   readonly space: number
-  readonly transactions: ReadTransactions
+  readonly transactions: Pick<ReadTransactions, 'join'>
   /** Its rows are there now. */
   seenAt(space: number): void
   /** Throws where it was dropped. */

@@ -5,6 +5,7 @@
 import { randomBytes } from 'node:crypto'
 import { StoreWrites } from '../commits/store-writes.ts'
 import type { LeaseProof } from '../leases/work-leases.ts'
+import { checkChanges } from '../rows/packed-rows.ts'
 import { EngineUnavailableError, StorageError, StoreGoneError } from '../storage-error.ts'
 import type {
   Changes,
@@ -18,8 +19,9 @@ import type {
   StoreSharing,
   StoreSizes,
 } from '../store.ts'
+import { CommitTurn } from './commit-turn.ts'
 import { CommitWriter } from './commit-writer.ts'
-import type { Parameter, ResultRow } from './connection.ts'
+import type { Connection, Parameter, ResultRow } from './connection.ts'
 import { StoreLatestRows } from './latest-rows.ts'
 import { mergeRows, portionsOf } from './merged-changes.ts'
 import { checkLease } from './postgres-leases.ts'
@@ -27,6 +29,7 @@ import type { PostgresServer } from './postgres-server.ts'
 import { FrozenState, PostgresSnapshot, type SnapshotSource } from './postgres-snapshot.ts'
 import type { ReadTransactions } from './read-transaction.ts'
 import { COMMIT_ID_BYTES, STATEMENTS, type Statement } from './statements.ts'
+import type { TurnSlots } from './turn-slots.ts'
 import { byteaArray } from './wire-values.ts'
 
 export interface StorePlace {
@@ -60,6 +63,8 @@ export class PostgresStore implements Store, SnapshotSource {
   readonly #writer: CommitWriter
   /** Snapshots that were taken and not read yet: no commit may come before their transactions. */
   readonly #unfixed = new Set<FrozenState>()
+  /** The last commit of a turn. */
+  #committing: Promise<CommitOutcome> | undefined
   #space: number
 
   constructor(place: StorePlace, server: PostgresServer, onLost: (store: PostgresStore) => void) {
@@ -72,6 +77,7 @@ export class PostgresStore implements Store, SnapshotSource {
     this.#writer = new CommitWriter(this, server.writes, place.version)
     this.latest = new StoreLatestRows(this, server.latestReads, server.fixedRows)
     this.sharing = {
+      turn: server.turnSlots && (() => this.#turn(server.turnSlots!)),
       watch: (listener) => server.signals.watch(this.id, place.version ?? 0, listener),
       confirm: () => server.signals.confirm(this.id),
       nextNumber: () => server.nextNumber(),
@@ -146,8 +152,30 @@ export class PostgresStore implements Store, SnapshotSource {
   }
 
   /** Finishes the write under way and refuses everything else. */
-  retire(): Promise<void> {
-    return this.#writes.drop()
+  async retire(): Promise<void> {
+    await this.#writes.drop()
+    await this.#committing?.catch(() => {})
+  }
+
+  #turn(slots: TurnSlots): CommitTurn {
+    this.#writes.assertThere()
+    const commit = (connection: Connection, changes: Changes) => {
+      this.#committing = this.#writeInTurn(connection, changes)
+      return this.#committing
+    }
+    return new CommitTurn({ source: this, pool: this.#server.writes, slots, commit })
+  }
+
+  /** Not in the queue of other commits: they may be waiting for the end of the turn. */
+  async #writeInTurn(connection: Connection, changes: Changes): Promise<CommitOutcome> {
+    const { lease } = changes
+    checkChanges(changes)
+    this.#writes.assertThere()
+    await this.fixSnapshots()
+    const own = lease && !this.#isOwn(lease) ? { ...changes, lease: undefined } : changes
+    const { outcome, before, version } = await this.#writer.writeInTurn(connection, own)
+    if (outcome === 'committed') this.#server.signals.announce(this.id, { before, version })
+    return { outcome, version }
   }
 
   async #write(group: readonly Changes[]): Promise<CommitOutcome[]> {

@@ -26,18 +26,33 @@ export interface PageRequest {
   readonly keysOnly: boolean
 }
 
+/** Where a transaction gets its connection, and how it begins and ends there. */
+export interface TransactionPlace {
+  acquire(): Promise<Connection>
+  /** Sent before the first read. */
+  begin(connection: Connection): Promise<unknown>
+  end(connection: Connection): void
+  /** Of a connection on which it has ended, or has not begun. */
+  release(connection: Connection): void
+}
+
 /** Hands out a transaction that has not begun yet, the same one to all that come meanwhile. */
 export class ReadTransactions {
-  readonly #pool: ConnectionPool
+  readonly #place: TransactionPlace
   #forming: ReadTransaction | undefined
 
   constructor(pool: ConnectionPool) {
-    this.#pool = pool
+    this.#place = {
+      acquire: () => pool.acquire(),
+      begin: (connection) => connection.beginReading(),
+      end: (connection) => connection.leaveReading(),
+      release: (connection) => pool.release(connection),
+    }
   }
 
   /** A transaction whose state is not older than this call. Must be left once for each join. */
   join(): ReadTransaction {
-    this.#forming ??= new ReadTransaction(this.#pool, (begun) => {
+    this.#forming ??= new ReadTransaction(this.#place, (begun) => {
       if (this.#forming === begun) this.#forming = undefined
     })
     this.#forming.enter()
@@ -46,7 +61,7 @@ export class ReadTransactions {
 }
 
 export class ReadTransaction {
-  readonly #pool: ConnectionPool
+  readonly #place: TransactionPlace
   readonly #onBegin: (transaction: ReadTransaction) => void
   #connection: Connection | undefined
   #users = 0
@@ -59,8 +74,8 @@ export class ReadTransaction {
   /** The callers that wait for the next statements. */
   #rejections: ((error: unknown) => void)[] = []
 
-  constructor(pool: ConnectionPool, onBegin: (transaction: ReadTransaction) => void) {
-    this.#pool = pool
+  constructor(place: TransactionPlace, onBegin: (transaction: ReadTransaction) => void) {
+    this.#place = place
     this.#onBegin = onBegin
   }
 
@@ -75,8 +90,8 @@ export class ReadTransaction {
     this.#onBegin(this)
     if (!connection) return
     this.#connection = undefined
-    connection.leaveReading()
-    this.#pool.release(connection)
+    this.#place.end(connection)
+    this.#place.release(connection)
   }
 
   /** Undefined when there is no such store. */
@@ -155,14 +170,14 @@ export class ReadTransaction {
   }
 
   async #begin(): Promise<Connection> {
-    const connection = await this.#pool.acquire()
+    const connection = await this.#place.acquire()
     this.#onBegin(this)
     if (this.#users <= 0) {
-      this.#pool.release(connection)
+      this.#place.release(connection)
       throw new Error('The read transaction has ended.')
     }
     this.#connection = connection
-    connection.beginReading().catch((error: unknown) => this.#fail(error))
+    this.#place.begin(connection).catch((error: unknown) => this.#fail(error))
     return connection
   }
 
@@ -185,8 +200,9 @@ export class ReadTransaction {
     this.#others = []
     this.#rejections = []
     const reject = (error: unknown) => {
+      // Where the beginning failed, what follows fails for no reason of its own.
       this.#failure ??= error instanceof Error ? error : new Error(String(error))
-      for (const each of rejections) each(error)
+      for (const each of rejections) each(this.#failure)
     }
     if (keys.length > 0 || asked.length > 0) lookUp(connection, keys, asked).catch(reject)
     for (const { send } of others) send(connection)

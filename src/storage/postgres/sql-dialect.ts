@@ -16,6 +16,15 @@ export interface SqlDialect {
   readonly hasNotify: boolean
   /** Whether one statement may delete from a table and insert into it. */
   readonly changesTableTwice: boolean
+  /** Whether a transaction that has waited for the lock on a row then reads what its last holder wrote. */
+  readonly takesTurns: boolean
+  /** Settings of a session that writes: how long it may keep locks without a statement, and wait for those of others. */
+  lockBounds(bounds: LockBounds): readonly string[]
+}
+
+export interface LockBounds {
+  readonly heldMs: number
+  readonly waitMs: number
 }
 
 const PINNED_PLANS = [
@@ -41,9 +50,23 @@ const POSTGRESQL: SqlDialect = {
   ],
   hasNotify: true,
   changesTableTwice: true,
+  takesTurns: true,
+  lockBounds: ({ heldMs, waitMs }) => [
+    `SET idle_in_transaction_session_timeout = ${heldMs}`,
+    `SET lock_timeout = ${waitMs}`,
+    // A session that is sending to a client that takes nothing is not idle.
+    `SET tcp_user_timeout = ${heldMs}`,
+  ],
 }
 
-const YUGABYTEDB: SqlDialect = { ...POSTGRESQL, name: 'yugabytedb', tables: [], hasNotify: false }
+const YUGABYTEDB: SqlDialect = {
+  ...POSTGRESQL,
+  name: 'yugabytedb',
+  tables: [],
+  hasNotify: false,
+  takesTurns: false,
+  lockBounds: () => [],
+}
 
 const COCKROACHDB: SqlDialect = {
   name: 'cockroachdb',
@@ -51,6 +74,8 @@ const COCKROACHDB: SqlDialect = {
   tables: [],
   hasNotify: false,
   changesTableTwice: false,
+  takesTurns: false,
+  lockBounds: () => [],
 }
 
 /** By what `SELECT version()` says. */
@@ -65,8 +90,9 @@ export function isRetryable(code: string | undefined): boolean {
   return code === '40001' || code === '40P01' || code === '55P03'
 }
 
-/** Error codes of a server that takes no statements now: it starts, stops, recovers, or has no connections left. */
-const UNAVAILABLE = new Set(['57P01', '57P02', '57P03', '57P05', '53300', '53400', '25006', '40003'])
+/** Error codes of a server that takes no statements now: it starts, stops, recovers, has no connections left, or has ended
+ * a transaction that kept its locks for too long. */
+const UNAVAILABLE = new Set(['25P03', '57P01', '57P02', '57P03', '57P05', '53300', '53400', '25006', '40003'])
 
 /** No answer, or none that gives the outcome of the statement. Classes: connection exceptions, system errors. */
 export function isUnavailable(code: string | undefined): boolean {

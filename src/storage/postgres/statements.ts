@@ -118,6 +118,8 @@ export const STATEMENTS = {
      ON CONFLICT (space, key) DO UPDATE SET value = excluded.value`,
   ),
 
+  /** Keeps everybody else from committing until the transaction ends. Those who ask wait for each other. */
+  lock: statement('lock', 'SELECT id FROM stores WHERE id = $1 FOR UPDATE'),
   /** Makes sure that a commit that expects this version cannot be applied any more. */
   fence: statement(
     'fence',
