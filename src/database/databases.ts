@@ -15,6 +15,7 @@ import type { DocumentAccess, UserContext } from './user-context.ts'
 export class Databases {
   readonly #engine: StorageEngine
   readonly #services: DatabaseServices
+  readonly #designs: DesignCache
   readonly #open = new Map<string, Promise<Database>>()
   /** Those of the open ones that need not be waited for. */
   readonly #ready = new Map<string, Database>()
@@ -29,7 +30,8 @@ export class Databases {
 
   constructor(engine: StorageEngine, services: DatabaseServices) {
     this.#engine = engine
-    this.#services = { designs: new DesignCache(), ...services, onEvent: (event) => this.#publish(event) }
+    this.#designs = services.designs ?? new DesignCache()
+    this.#services = { ...services, designs: this.#designs, onEvent: (event) => this.#publish(event) }
     this.#stopFollowing = engine.onChangedElsewhere?.((change, name) => {
       if (change === 'created') this.#publish({ type: 'created', db: name })
       // For an open database the event is published when it is forgotten.
@@ -172,8 +174,7 @@ export class Databases {
   /** Another node deleted a database. Its changes feeds are woken and find it deleted. */
   async deletedElsewhere(name: string): Promise<void> {
     const known = this.#ready.get(name)
-    this.#open.delete(name)
-    this.#ready.delete(name)
+    this.#forget(name)
     known?.changes.wake()
     for (const listener of this.#onDeleted) await listener(name, 'elsewhere')
   }
@@ -189,8 +190,7 @@ export class Databases {
 
   async #delete(name: string): Promise<void> {
     const known = this.#ready.get(name)
-    this.#open.delete(name)
-    this.#ready.delete(name)
+    this.#forget(name)
     try {
       await this.#engine.drop(name)
     } catch (error) {
@@ -224,12 +224,18 @@ export class Databases {
   #forgetDeleted(name: string): boolean {
     const known = this.#ready.get(name)
     if (!known?.isDeleted || this.#deleting.has(name)) return false
-    this.#open.delete(name)
-    this.#ready.delete(name)
+    this.#forget(name)
     this.#publish({ type: 'deleted', db: name })
     known.changes.wake()
     for (const listener of this.#onDeleted) void listener(name, 'elsewhere').catch(() => {})
     return true
+  }
+
+  #forget(name: string): void {
+    const known = this.#ready.get(name)
+    this.#open.delete(name)
+    this.#ready.delete(name)
+    if (known) this.#designs.forget(known.uuid)
   }
 
   #publish(event: DatabaseEvent): void {

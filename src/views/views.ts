@@ -43,8 +43,11 @@ export class Views {
   /** By the database's uuid and the signature. */
   readonly #indexes = new Map<string, Promise<ViewIndex>>()
   readonly #opened = new OpenIndexes()
-  /** Those that were asked for, without the name and the signature that they are found by. */
-  readonly #known = new WeakMap<ViewDesign, ViewIndex>()
+  /**
+   * Those that were asked for, without the name and the signature that they are found by. Weak: a cached design document
+   * must not keep an index that was dropped, and with it a database.
+   */
+  readonly #known = new WeakMap<ViewDesign, WeakRef<ViewIndex>>()
   /** Databases whose indexes are being removed. */
   readonly #removals = new Map<string, Promise<void>>()
   /** Indexes that are damaged and being removed, by the names of their stores. */
@@ -98,7 +101,7 @@ export class Views {
     freshness: Freshness,
     client?: Client,
   ): OpenIndex | Promise<OpenIndex> {
-    const known = this.#known.get(design)
+    const known = this.#known.get(design)?.deref()
     const atHand = known?.place.database.uuid === database.uuid ? known.atHand(freshness) : undefined
     return atHand ?? this.#use(database, design, (index) => index.open(freshness, client))
   }
@@ -208,7 +211,7 @@ export class Views {
       try {
         const index = await this.#index(database, design)
         if (isDesignId(design.id)) index.attach()
-        this.#known.set(design, index)
+        if (this.#known.get(design)?.deref() !== index) this.#known.set(design, new WeakRef(index))
         return await use(index)
       } catch (error) {
         const name = indexStoreName(database.name, design.signature)

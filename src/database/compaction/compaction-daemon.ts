@@ -57,7 +57,7 @@ export class CompactionDaemon {
   #round: Promise<void> | undefined
   readonly #compacting = new Set<Compactable>()
   /** The update sequences at which the indexes of databases were checked. */
-  readonly #checked = new Map<string, number>()
+  readonly #checked = new WeakMap<Compactable, number>()
   #isClosed = false
 
   /** Looks for the first time after an interval: a start has enough to do. */
@@ -155,8 +155,8 @@ export class CompactionDaemon {
   /** Indexes of a database that did not change since the last round are as they were. */
   async #checkIndexes(name: string, database: Compactable, rule: CompactionRule): Promise<void> {
     const { updateSequence } = await database.information()
-    if (updateSequence !== undefined && this.#checked.get(name) === updateSequence) return
-    if (updateSequence !== undefined) this.#checked.set(name, updateSequence)
+    if (updateSequence !== undefined && this.#checked.get(database) === updateSequence) return
+    if (updateSequence !== undefined) this.#checked.set(database, updateSequence)
     for (const index of await this.#options.indexesOf(name)) {
       if (this.#isClosed || !this.#isTimeOf(rule)) return
       const about = { database: name, design_document: index.id }

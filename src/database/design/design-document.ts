@@ -25,7 +25,7 @@ export class DesignCache {
   readonly #roomBytes: number
   #bytes = 0
 
-  constructor(roomBytes = 32 * 1024 * 1024) {
+  constructor(roomBytes = 64 * 1024 * 1024) {
     this.#roomBytes = roomBytes
   }
 
@@ -55,8 +55,13 @@ export class DesignCache {
     const text = stubText(await openDocument(view, id)).toString()
     const { sequence, winner: revision } = record
     const design = designDocument({ id, revision, key: `${uuid} ${id} ${sequence}`, text })
-    this.#keep(place, { sequence, design, bytes: text.length, mark })
+    this.#keep(place, { sequence, design, bytes: ENTRY_BYTES + PARSED_BYTES * text.length, mark })
     return design
+  }
+
+  /** Of a database that is deleted. */
+  forget(uuid: string): void {
+    for (const place of this.#entries.keys()) if (place.startsWith(`${uuid} `)) this.#drop(place)
   }
 
   /** As the one used last; those not used for the longest time make room. */
@@ -75,6 +80,13 @@ export class DesignCache {
     this.#entries.delete(place)
   }
 }
+
+/**
+ * What an entry takes in memory: the text and what is parsed of it, also by those that keep it with the document, such as
+ * views. For each character of the text, and for the smallest document.
+ */
+const PARSED_BYTES = 3
+const ENTRY_BYTES = 2048
 
 interface Entry {
   readonly sequence: number

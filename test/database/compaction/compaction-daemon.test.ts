@@ -255,6 +255,23 @@ describe('the compaction daemon', () => {
     expect([due, fine, updated].map(({ compactions }) => compactions)).toEqual([1, 0, 0])
   })
 
+  it('checks the indexes of a database again when it has changed, or another one has its name', async () => {
+    const { daemon, databases } = start({ _default: '[{db_fragmentation, "95%"}, {view_fragmentation, "60%"}]' })
+    const sizes = { ...FRAGMENTED, updateSequence: 5 }
+    const database = databases.add('a', sizes)
+    await daemon.check()
+    const first = databases.addIndex('a', '_design/first', FRAGMENTED)
+    await daemon.check()
+    expect(first.compactions).toBe(0)
+    database.sizes = { ...sizes, updateSequence: 6 }
+    await daemon.check()
+    expect(first.compactions).toBe(1)
+    databases.add('a', { ...sizes, updateSequence: 6 })
+    const second = databases.addIndex('a', '_design/second', FRAGMENTED)
+    await daemon.check()
+    expect(second.compactions).toBe(1)
+  })
+
   it.each([
     ['after their database', '', 0],
     ['beside their database', ', {parallel_view_compaction, true}', 1],
@@ -448,6 +465,7 @@ interface FakeSizes {
   readonly fileBytes: number
   readonly dataBytes: number
   readonly isUpdating?: boolean
+  readonly updateSequence?: number
 }
 
 class FakeDatabases {
