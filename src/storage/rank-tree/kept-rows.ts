@@ -13,12 +13,35 @@ const PIECE_BYTES = 16 * 1024
 /** What a row takes beside its bytes: its bounds, its weight and a share of the lists that hold them. */
 const ROW_BYTES = 40
 
-/** Rows are copied into blocks: what was read is often a slice of memory that others use, and would keep all of it. */
+/**
+ * Rows are copied into blocks: what was read is often a slice of memory that others use, and would keep all of it. A tree
+ * begins with a small one: there may be thousands of small trees.
+ */
+const FIRST_BLOCK_BYTES = 1024
 const BLOCK_BYTES = 64 * 1024
 
-/** Trees that keep rows; the one that added some longest ago is first. */
-const keepers = new Set<KeptRows>()
+/** What a tree keeps. */
+interface Account {
+  readonly rows: WeakRef<KeptRows>
+  bytes: number
+}
+
+/** Of trees that keep rows; the one that added some longest ago is first. Nobody ends a tree: it is gone when it is collected. */
+const accounts = new Set<Account>()
 let allBytes = 0
+
+const collected = new FinalizationRegistry(release)
+
+function release(account: Account): void {
+  accounts.delete(account)
+  allBytes -= account.bytes
+  account.bytes = 0
+}
+
+/** What the trees of this process keep. */
+export function keptBytes(): number {
+  return allBytes
+}
 
 /** A node of the lowest level: the run that it is in and its index there. */
 export interface RowsOwner {
@@ -44,7 +67,7 @@ export class KeptRows {
   readonly #pieces = new Map<object, Slot[]>()
   #block = NO_BLOCK
   #blockEnd = 0
-  #bytes = 0
+  #account: Account | undefined
 
   get({ run, index }: RowsOwner): Piece | undefined {
     const slot = this.#pieces.get(run)?.[index]
@@ -66,20 +89,18 @@ export class KeptRows {
       this.#slotsOf(run)[index] = 'large'
       return new LoosePiece(rows)
     }
-    if (this.#bytes + size > TREE_BYTES) this.forget()
-    this.#count(size)
+    if ((this.#account?.bytes ?? 0) + size > TREE_BYTES) this.forget()
     const piece = this.#packed(rows)
     this.#slotsOf(run)[index] = piece
+    this.#makeRoom()
     return piece
   }
 
   forget(): void {
-    keepers.delete(this)
-    allBytes -= this.#bytes
-    this.#bytes = 0
     this.#pieces.clear()
     this.#block = NO_BLOCK
     this.#blockEnd = 0
+    if (this.#account) release(this.#account)
   }
 
   #slotsOf(run: object): Slot[] {
@@ -91,13 +112,22 @@ export class KeptRows {
   }
 
   #count(size: number): void {
-    keepers.delete(this)
-    keepers.add(this)
-    this.#bytes += size
+    if (!this.#account) {
+      this.#account = { rows: new WeakRef(this), bytes: 0 }
+      collected.register(this, this.#account)
+    }
+    this.#account.bytes += size
     allBytes += size
-    for (const keeper of keepers) {
+    accounts.delete(this.#account)
+    accounts.add(this.#account)
+  }
+
+  /** Those that added rows longest ago go first. */
+  #makeRoom(): void {
+    for (const account of accounts) {
       if (allBytes <= ALL_BYTES) return
-      keeper.forget()
+      account.rows.deref()?.forget()
+      release(account)
     }
   }
 
@@ -106,9 +136,12 @@ export class KeptRows {
     const weights: number[] = []
     let size = 0
     for (const { key, value } of rows) size += key.length + value.length
+    this.#count(ROW_BYTES * rows.length)
     if (this.#blockEnd + size > this.#block.length) {
-      this.#block = Buffer.allocUnsafeSlow(BLOCK_BYTES)
+      const wanted = Math.max(size, Math.min(2 * this.#block.length, BLOCK_BYTES), FIRST_BLOCK_BYTES)
+      this.#block = Buffer.allocUnsafeSlow(wanted)
       this.#blockEnd = 0
+      this.#count(wanted)
     }
     let at = this.#blockEnd
     for (const { key, value, weight } of rows) {

@@ -1,7 +1,10 @@
 import { describe, expect, it } from 'vitest'
 import { MemoryEngine } from '../../../src/storage/memory/memory-engine.ts'
+import { keptBytes } from '../../../src/storage/rank-tree/kept-rows.ts'
 import { RankTree, type Reducer, type ReducibleRow } from '../../../src/storage/rank-tree/rank-tree.ts'
 import type { Snapshot, Store } from '../../../src/storage/store.ts'
+import { collectGarbage } from '../../support/collect-garbage.ts'
+import { until } from '../../support/until.ts'
 
 const ROWS = Buffer.from('d')
 const NODES = Buffer.from('r')
@@ -97,6 +100,27 @@ describe('the rows of short ranges', () => {
       // Who began before goes on with the state of then.
       expect(await rowsIn(tree, snapshot, 500, 502)).toEqual(expectedRows(500, 502, 4))
     }
+  })
+
+  it('take little where a tree has few, and nothing when the tree is gone', async () => {
+    const before = keptBytes()
+    const { arrayBuffers } = process.memoryUsage()
+    let trees: Filled[] | undefined = []
+    for (let i = 0; i < 200; i++) {
+      const { store, tree } = await filled(50, 4)
+      trees.push({ store, tree })
+      using snapshot = store.snapshot()
+      for (let round = 0; round < 3; round++) await rowsIn(tree, snapshot, 20, 22)
+    }
+    const kept = keptBytes() - before
+    expect(kept).toBeGreaterThan(200 * 1024)
+    expect(kept).toBeLessThan(200 * 4096)
+    expect(process.memoryUsage().arrayBuffers - arrayBuffers).toBeLessThan(200 * 8192)
+    trees = undefined
+    await until(async () => {
+      await collectGarbage()
+      return keptBytes() < before + kept / 10
+    })
   })
 
   it('are right for more trees and rows than are kept', async () => {
