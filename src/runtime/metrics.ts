@@ -85,7 +85,8 @@ export class Metrics {
   forget(node: object): void {
     for (const [name, readings] of this.#elsewhere.get(node) ?? []) {
       if (this.#read.get(name)?.type === 'counter') {
-        this.#departed.set(name, [...(this.#departed.get(name) ?? []), ...readings])
+        // One sum for each label: nodes may come and go for years.
+        this.#departed.set(name, [...summed([...(this.#departed.get(name) ?? []), ...readings])])
       }
     }
     this.#elsewhere.delete(node)
@@ -96,12 +97,7 @@ export class Metrics {
     const others = [...this.#elsewhere.values()].flatMap((read) => read.get(name) ?? [])
     const all = [...others, ...(this.#departed.get(name) ?? [])]
     if (all.length === 0) return own
-    const sums = new Map<string, [Labels, number]>()
-    for (const [labels, value] of [...readingsOf(own), ...all]) {
-      const key = JSON.stringify(labels)
-      sums.set(key, [labels, (sums.get(key)?.[1] ?? 0) + value])
-    }
-    return sums.values()
+    return summed([...readingsOf(own), ...all])
   }
 
   /** In the text format of Prometheus. */
@@ -121,6 +117,16 @@ export class Metrics {
       for (const { labels, member } of members.values()) yield* histogramLines(name, labels, member)
     }
   }
+}
+
+/** By their labels. */
+function summed(readings: Iterable<readonly [Labels, number]>): Iterable<readonly [Labels, number]> {
+  const sums = new Map<string, readonly [Labels, number]>()
+  for (const [labels, value] of readings) {
+    const key = JSON.stringify(labels)
+    sums.set(key, [labels, (sums.get(key)?.[1] ?? 0) + value])
+  }
+  return sums.values()
 }
 
 function readingsOf(reading: Reading): (readonly [Labels, number])[] {
