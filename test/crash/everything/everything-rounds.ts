@@ -37,6 +37,8 @@ export interface RunOptions {
   /** How many of the servers are killed while they start. */
   readonly startingShare?: number
   readonly longestLifeMs?: number
+  /** Called after each kill that left no problem. */
+  readonly onKill?: () => void
 }
 
 export class EverythingRounds {
@@ -64,7 +66,7 @@ export class EverythingRounds {
 
   /** Each life begins with a check of what the one before has left. The problems of the first round that has any. */
   async run(kills: number, options: RunOptions = {}): Promise<string[]> {
-    const { wholeEvery = 1, startingShare = 0, longestLifeMs = LONGEST_LIFE_MS } = options
+    const { wholeEvery = 1, startingShare = 0, longestLifeMs = LONGEST_LIFE_MS, onKill } = options
     for (let kill = 1; kill <= kills; kill++) {
       const depth = kill % wholeEvery === 0 ? 'whole' : 'brief'
       const lived = this.#random.chance(startingShare)
@@ -72,6 +74,7 @@ export class EverythingRounds {
         : this.live(this.#random.below(longestLifeMs), depth)
       const problems = [...(await lived), ...(await this.inspect())]
       if (problems.length > 0) return [`Kill ${kill}, seed ${this.seed}:`, ...problems]
+      onKill?.()
     }
     return this.live(0)
   }
