@@ -187,8 +187,9 @@ export class DatabaseEngine {
     return this.#latestState
   }
 
-  async readState(): Promise<DatabaseState> {
-    const state = await this.#stateNow()
+  /** As it is now, or in a view that was taken just now. */
+  async readState(view?: DatabaseView): Promise<DatabaseState> {
+    const state = await (view ? view.state() : this.#stateNow())
     // A commit that came meanwhile is newer.
     const isNewer = state.updateSequence > (this.#latestState?.updateSequence ?? -1)
     if (!this.#services.isFollower && isNewer) this.#latestState = state

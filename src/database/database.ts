@@ -131,6 +131,11 @@ export class Database {
     return this.#engine.knownState ?? this.#engine.readState()
   }
 
+  /** The same in a view that was taken just now. */
+  stateIn(view: DatabaseView): Promise<DatabaseState> {
+    return this.#engine.readState(view)
+  }
+
   /** The same, where it need not be read: from the second time on. */
   get knownState(): DatabaseState | undefined {
     return this.#engine.knownState

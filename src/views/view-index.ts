@@ -3,6 +3,7 @@
  * update run, and each is served with the first state that is recent enough. If the run fails, they all fail.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
+import type { DatabaseView } from '../database/database-view.ts'
 import type { DatabaseState } from '../database/layout/keys.ts'
 import { isDesignId } from '../document/ids.ts'
 import type { Functions } from '../functions/functions.ts'
@@ -11,13 +12,13 @@ import type { TaskRegistry } from '../runtime/tasks.ts'
 import { SALT_BYTES } from '../storage/rank-tree/rank-tree.ts'
 import { HeldStates } from '../storage/snapshots/renewable-snapshot.ts'
 import { StoreGoneError, StoreMissingError } from '../storage/storage-error.ts'
-import type { Snapshot } from '../storage/store.ts'
+import type { SharedSnapshot, Snapshot } from '../storage/store.ts'
 import type { ViewDesign } from './design/view-design.ts'
 import { type IndexState, StateReader, type ViewTree, viewTrees } from './layout/index-state.ts'
 import type { Client, Freshness, IndexInformation, IndexSizes, OpenIndex } from './reading/open-index.ts'
 import { PublishedIndex, RecentState } from './reading/published-index.ts'
 import type { IndexPlace, IndexRunner } from './updating/index-runner.ts'
-import type { UpdateProgress } from './updating/update-request.ts'
+import type { IndexBehind, UpdateProgress } from './updating/update-request.ts'
 
 export interface IndexServices {
   readonly runner: IndexRunner
@@ -30,6 +31,13 @@ export interface IndexServices {
 interface Required {
   readonly updateSequence: number
   readonly purgeSequence: number
+}
+
+/** An index as it was read, to be released. */
+interface ReadIndex {
+  readonly snapshot: SharedSnapshot
+  readonly state: IndexState | undefined
+  readonly version: number
 }
 
 interface Waiter {
@@ -101,19 +109,24 @@ export class ViewIndex {
 
   async open(freshness: Freshness, client?: Client): Promise<OpenIndex> {
     if (freshness === 'stale') return this.#published()
-    const required = await this.place.database.latestState()
-    if (freshness === 'update after') {
-      const index = await this.#published()
-      this.#changesToCome = changesBetween(index, required)
-      if (!(await this.#hasReached(index, required))) this.#startRun()
-      return index
-    }
-    for (;;) {
-      const index = await this.#published()
+    using held = new DisposableStack()
+    const { store, database } = this.place
+    const view = store.sharing ? held.use(database.view()) : undefined
+    const [required, first] = await this.#compared(view)
+    for (let read = first; ; read = await this.#read()) {
+      const index = this.#publishedAs(read.snapshot, read.state)
       if (await this.#hasReached(index, required)) return index
       this.#changesToCome = changesBetween(index, required)
+      const { state, version } = read
+      const behind = view && read === first ? { view, database: required, state, version } : undefined
+      // From now on the run has it.
+      if (behind) held.move()
+      if (freshness === 'update after') {
+        this.#startRun(behind)
+        return index
+      }
       index.release()
-      await this.#reach(required, client?.signal)
+      await this.#reach(required, client?.signal, behind)
     }
   }
 
@@ -194,19 +207,41 @@ export class ViewIndex {
     return { fileBytes, dataBytes: Math.min(usedBytes, fileBytes) }
   }
 
+  /** With a view both states are of one moment: what is read in one turn is read in one transaction. */
+  async #compared(view: DatabaseView | undefined): Promise<[DatabaseState, ReadIndex]> {
+    const { database } = this.place
+    if (!view) return [await database.latestState(), await this.#read()]
+    const reading = this.#read()
+    try {
+      return await Promise.all([database.stateIn(view), reading])
+    } catch (error) {
+      reading.then(
+        ({ snapshot }) => snapshot.release(),
+        () => {},
+      )
+      throw error
+    }
+  }
+
   async #published(): Promise<PublishedIndex> {
+    const { snapshot, state } = await this.#read()
+    return this.#publishedAs(snapshot, state)
+  }
+
+  /** Its snapshot must be released. */
+  async #read(): Promise<ReadIndex> {
     const { store } = this.place
     this.#ending.signal.throwIfAborted()
     const snapshot = store.snapshot()
     try {
       const state = await this.#state.read(snapshot)
       // Everybody who comes soon counts in it.
-      await snapshot.version()
+      const version = await snapshot.version()
       this.#ending.signal.throwIfAborted()
       this.#lastSequence = state?.updateSequence ?? 0
       // Where others write too, nobody knows without looking whether a state is recent.
       if (state && !store.sharing) this.#recent.keep({ snapshot: snapshot.share(), state })
-      return this.#publishedAs(snapshot, state)
+      return { snapshot, state, version }
     } catch (error) {
       snapshot.release()
       throw error
@@ -236,7 +271,8 @@ export class ViewIndex {
   }
 
   /** Resolves when a state may be new enough. */
-  async #reach(required: Required, signal: AbortSignal | undefined): Promise<void> {
+  async #reach(required: Required, signal: AbortSignal | undefined, behind: IndexBehind | undefined): Promise<void> {
+    if (signal?.aborted || this.#ending.signal.aborted) behind?.view.release()
     signal?.throwIfAborted()
     this.#ending.signal.throwIfAborted()
     const { promise, resolve, reject } = Promise.withResolvers<void>()
@@ -244,7 +280,7 @@ export class ViewIndex {
     const giveUp = () => reject(signal?.reason)
     signal?.addEventListener('abort', giveUp)
     this.#waiting.add(waiter)
-    this.#startRun()
+    this.#startRun(behind)
     try {
       await promise
     } finally {
@@ -261,10 +297,14 @@ export class ViewIndex {
     }
   }
 
-  #startRun(): void {
-    if (this.#running) return
+  /** Takes ownership of what was found behind. */
+  #startRun(behind?: IndexBehind): void {
+    if (this.#running) {
+      behind?.view.release()
+      return
+    }
     const cancelling = new AbortController()
-    const done = this.#run(cancelling.signal).finally(() => {
+    const done = this.#run(cancelling.signal, behind).finally(() => {
       this.#running = undefined
       // These came while the run was at its end.
       if (this.#waiting.size > 0) this.#startRun()
@@ -272,17 +312,18 @@ export class ViewIndex {
     this.#running = { done, cancelling }
   }
 
-  async #run(cancelled: AbortSignal): Promise<void> {
+  async #run(cancelled: AbortSignal, behind: IndexBehind | undefined): Promise<void> {
     const { runner, tasks, log } = this.#services
     const { database, design } = this.place
     const about = { database: database.name, design_document: nameOf(design) }
     const changes = { changes_done: 0, total_changes: this.#changesToCome }
     const task = tasks.start({ type: 'indexer', ...about, ...changes, progress: 0 })
     try {
-      await runner.update(this.place, AbortSignal.any([cancelled, this.#ending.signal]), (progress) => {
+      const onProgress = (progress: UpdateProgress) => {
         task.update(taskFields(progress))
         this.#serve(progress)
-      })
+      }
+      await runner.update(this.place, AbortSignal.any([cancelled, this.#ending.signal]), onProgress, behind)
       this.#serve(await this.#reached())
     } catch (error) {
       // Who came meanwhile is served by the next run.
@@ -291,6 +332,7 @@ export class ViewIndex {
       this.#fail(error)
     } finally {
       task.end()
+      behind?.view.release()
     }
   }
 

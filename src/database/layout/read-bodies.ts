@@ -38,6 +38,7 @@ export async function bodyPlacesWithin(
   numbers: readonly number[],
   bytes: number,
 ): Promise<readonly BodyPlace[]> {
+  if (numbers.length === 1) return oneByOne(snapshot, numbers)
   return (await inOneScan(snapshot, numbers, bytes)) ?? oneByOneWithin(snapshot, numbers, bytes)
 }
 

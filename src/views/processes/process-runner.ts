@@ -13,7 +13,7 @@ import { SELECTOR_LANGUAGE } from '../../selectors/index-definition.ts'
 import type { LmdbEngine } from '../../storage/lmdb/lmdb-engine.ts'
 import type { ViewDesign } from '../design/view-design.ts'
 import type { IndexPlace, IndexRunner } from '../updating/index-runner.ts'
-import type { UpdateProgress } from '../updating/update-request.ts'
+import type { IndexBehind, UpdateProgress } from '../updating/update-request.ts'
 import type { IndexJob, ProcessSettings } from './index-message.ts'
 import {
   type JobLeases,
@@ -71,9 +71,14 @@ export class ProcessRunner implements IndexRunner {
     )
   }
 
-  update(place: IndexPlace, signal: AbortSignal, onProgress: (progress: UpdateProgress) => void): Promise<void> {
+  update(
+    place: IndexPlace,
+    signal: AbortSignal,
+    onProgress: (progress: UpdateProgress) => void,
+    behind?: IndexBehind,
+  ): Promise<void> {
     if (this.#isLocal(place)) {
-      return counted(this.#localJobs, place, () => this.#options.local.update(place, signal, onProgress))
+      return counted(this.#localJobs, place, () => this.#options.local.update(place, signal, onProgress, behind))
     }
     return counted(this.#remoteJobs, place, () => this.#persist('update', place, signal, { onProgress }))
   }

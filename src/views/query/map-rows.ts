@@ -67,10 +67,15 @@ export class MapRows {
   /** The first rows are read at once: often they are all. */
   async #placeRange(bounds: KeyBounds): Promise<PlacedRows> {
     const { limit } = this.#plan
-    const { total, before: offset } = await this.#placeOf(bounds)
-    if (isEmpty(bounds) || limit === 0) return { total, offset, blocks: noBlocks }
+    const placing = this.#placeOf(bounds)
+    if (isEmpty(bounds) || limit === 0) {
+      const { total, before: offset } = await placing
+      return { total, offset, blocks: noBlocks }
+    }
+    // Read at once: where each read takes a round trip, they share them.
     const limits = { rows: Math.min(FIRST_ROWS.rows, limit), bytes: FIRST_ROWS.bytes }
-    const page = await orderedPage(this.#view.snapshot, this.#range(bounds), limits)
+    const first = orderedPage(this.#view.snapshot, this.#range(bounds), limits)
+    const [{ total, before: offset }, page] = await Promise.all([placing, first])
     const rows = new StoredRows(page, { limit })
     const all = page.next && rows.length < limit ? undefined : rows
     return { total, offset, all, blocks: () => this.#readOn(page, { limit }) }

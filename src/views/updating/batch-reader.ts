@@ -5,6 +5,7 @@
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { DatabaseView } from '../../database/database-view.ts'
+import type { DatabaseState } from '../../database/layout/keys.ts'
 import { RequestError } from '../../document/request-error.ts'
 import type { Functions } from '../../functions/functions.ts'
 import type { Run } from '../../runtime/fair-semaphore.ts'
@@ -39,8 +40,6 @@ export interface BatchReaderOptions {
   readonly limits: BatchLimits
 }
 
-type ReadBatch = ChangedBatch & { readonly purgeSequence: number }
-
 /** The rows of a batch are in memory together: if documents emit more than this, batches get smaller. */
 const EMITTED_BYTES = 64 * 1024 * 1024
 
@@ -49,13 +48,20 @@ export class BatchReader {
   #mostChanges: number
   /** The expected number that fits, from previous batches. */
   #changes: number
+  /** The state that the first batch is read in. */
+  #first: { readonly view: DatabaseView; readonly state: Promise<DatabaseState> } | undefined
   #ahead: { readonly since: number; readonly batch: Promise<MappedBatch> } | undefined
-  #documentsAhead: { readonly since: number; readonly read: Promise<ReadBatch> } | undefined
+  #documentsAhead: { readonly since: number; readonly read: Promise<ChangedBatch> } | undefined
 
   constructor(options: BatchReaderOptions) {
     this.#options = options
     this.#mostChanges = options.limits.changes
     this.#changes = this.#mostChanges
+  }
+
+  /** Takes ownership of a view: the first batch is read in it. Its state is not read again. */
+  beginIn(view: DatabaseView, state: Promise<DatabaseState>): void {
+    this.#first = { view, state }
   }
 
   /** The batch after a sequence. Batches must be requested in order. */
@@ -80,6 +86,8 @@ export class BatchReader {
     this.#ahead = undefined
     await this.#documentsAhead?.read.catch(() => {})
     this.#documentsAhead = undefined
+    this.#first?.view.release()
+    this.#first = undefined
   }
 
   #readAhead(since: number): void {
@@ -110,7 +118,7 @@ export class BatchReader {
   }
 
   /** Adds the documents after a sequence to what is mapped: those that were read ahead, or others as they are read. */
-  async #mapping(since: number, mapping: DocumentMapping): Promise<ReadBatch> {
+  async #mapping(since: number, mapping: DocumentMapping): Promise<ChangedBatch> {
     const ahead = this.#documentsAhead
     this.#documentsAhead = undefined
     const read = await ahead?.read
@@ -136,14 +144,12 @@ export class BatchReader {
   }
 
   /** The snapshot is released when all is read: functions that take long do not hold it. */
-  async #readChanged(since: number, onDocuments?: DocumentListener): Promise<ReadBatch> {
+  async #readChanged(since: number, onDocuments?: DocumentListener): Promise<ChangedBatch> {
     const { source, design, limits } = this.#options
-    using view = source.view()
-    const [batch, { purgeSequence }] = await Promise.all([
-      readChanged(view, since, design, { ...limits, changes: this.#changes }, onDocuments),
-      view.state(),
-    ])
-    return { ...batch, purgeSequence }
+    const { view: first, state } = this.#first ?? {}
+    this.#first = undefined
+    using view = first ?? source.view()
+    return await readChanged(view, since, design, { ...limits, changes: this.#changes }, { onDocuments, state })
   }
 
   #adapt(changes: number, calls: readonly MappedCall[]): void {

@@ -4,7 +4,13 @@
  */
 import type { DatabaseView } from '../../database/database-view.ts'
 import { type ChangePlaces, changePlaces } from '../../database/layout/change-row.ts'
-import { afterPrefix, CHANGE_PREFIX, changeKey, sequenceOfChangeKey } from '../../database/layout/keys.ts'
+import {
+  afterPrefix,
+  CHANGE_PREFIX,
+  changeKey,
+  type DatabaseState,
+  sequenceOfChangeKey,
+} from '../../database/layout/keys.ts'
 import { type BodyPlace, bodyPlacesWithin } from '../../database/layout/read-bodies.ts'
 import { decodeBody, plainTextAt } from '../../database/layout/stored-body.ts'
 import { stubText } from '../../database/reading/document-text.ts'
@@ -17,6 +23,8 @@ export interface ChangedBatch {
   readonly documents: readonly ChangedDocument[]
   /** The sequence that is reached with these documents. */
   readonly updateSequence: number
+  /** Of the state that they were read in. */
+  readonly purgeSequence: number
   /** How many changes were read; some documents are left out. */
   readonly changes: number
   /** Whether nothing is left to be read in this state of the database. */
@@ -32,14 +40,22 @@ export interface BatchLimits {
 /** Called with documents as soon as they are read. */
 export type DocumentListener = (documents: readonly ChangedDocument[]) => void
 
+export interface ReadChangedOptions {
+  readonly onDocuments?: DocumentListener | undefined
+  /** Of the view, if it was read before. */
+  readonly state?: Promise<DatabaseState> | undefined
+}
+
 export async function readChanged(
   view: DatabaseView,
   since: number,
   options: ReadingOptions,
   limits: BatchLimits,
-  onDocuments: DocumentListener = () => {},
+  { onDocuments, state = view.state() }: ReadChangedOptions = {},
 ): Promise<ChangedBatch> {
   const documents: ChangedDocument[] = []
+  // Where it has to be read, that is done together with the first changes. A failure is reported when it is awaited.
+  state.catch(() => {})
   let reached = since
   let changes = 0
   let bytes = 0
@@ -52,16 +68,16 @@ export async function readChanged(
       bytes += document.text?.length ?? 0
       documents.push(document)
     }
-    onDocuments(some)
+    onDocuments?.(some)
     reached = page.reached ?? reached
     changes += page.read
     rest = page.rest
     if (page.isCut) break
   }
   // Sequences without a document, such as that of the security object, are reached too.
-  const { updateSequence } = await view.state()
-  if (rest && reached < updateSequence) return { documents, updateSequence: reached, changes, isLast: false }
-  return { documents, updateSequence, changes, isLast: true }
+  const { updateSequence, purgeSequence } = await state
+  const isLast = !rest || reached >= updateSequence
+  return { documents, updateSequence: isLast ? updateSequence : reached, purgeSequence, changes, isLast }
 }
 
 export function changesSince(since: number): KeyRange {

@@ -5,8 +5,7 @@ import type { LeaseProof } from '../../storage/leases/work-leases.ts'
 import { COMMIT_OPERATIONS_LIMIT, type Put, type Snapshot, type Store } from '../../storage/store.ts'
 import { ROW_PREFIX_BYTES, STATE_KEY } from '../layout/index-layout.ts'
 import { encodeState, type IndexState, type ViewState, type ViewTree } from '../layout/index-state.ts'
-import type { MappedDocument } from './mapped-documents.ts'
-import { planRows, type RowChange } from './row-changes.ts'
+import type { PlannedRows, RowChange } from './row-changes.ts'
 
 /** What a commit brings the index to. */
 export interface Reached {
@@ -19,7 +18,6 @@ export interface Reached {
 /** What the rows are to be put into. */
 export interface CommittedIndex {
   readonly trees: readonly ViewTree[]
-  readonly isPartitioned: boolean
   /** Of the update, where one server of all does it. */
   readonly lease?: LeaseProof | undefined
 }
@@ -42,16 +40,21 @@ export class OutrunError extends Error {
   }
 }
 
-/** Resolves to the state that was committed. The snapshot is the state that the documents are held against. */
-export async function commitDocuments(
+/** The state of an index, and the version of the store that has it. */
+export interface CommittedState {
+  readonly state: IndexState
+  readonly version: number
+}
+
+/** Resolves to what was committed. The snapshot is the state that the rows were planned for. */
+export async function commitRows(
   store: Store,
   snapshot: Snapshot,
   state: IndexState,
-  { trees, isPartitioned, lease }: CommittedIndex,
-  mapped: readonly MappedDocument[],
+  { trees, lease }: CommittedIndex,
+  { rows, documentPuts, documentDeletes }: PlannedRows,
   reached: Reached,
-): Promise<IndexState> {
-  const { rows, documentPuts, documentDeletes } = await planRows(snapshot, mapped, { isPartitioned })
+): Promise<CommittedState> {
   const puts: Put[] = [...documentPuts]
   const deletes: Buffer[] = [...documentDeletes]
   if (puts.length + deletes.length + rows.length > ROWS_LIMIT) throw new TooManyRowsError()
@@ -72,10 +75,10 @@ export async function commitDocuments(
   const next: IndexState = { ...state, updateSequence, purgeSequence, views }
   puts.push([STATE_KEY, encodeState(next)])
   if (puts.length + deletes.length > COMMIT_OPERATIONS_LIMIT) throw new TooManyRowsError()
-  const { outcome } = await store.commit({ puts, deletes, expected: await snapshot.version(), lease })
+  const { outcome, version } = await store.commit({ puts, deletes, expected: await snapshot.version(), lease })
   if (outcome !== 'committed' && store.sharing) throw new OutrunError()
   assert(outcome === 'committed', 'An index has one writer.')
-  return next
+  return { state: next, version }
 }
 
 /** Leaves room for the nodes of the trees: most rows share theirs with others. */

@@ -6,13 +6,21 @@ import type { Store } from '../../storage/store.ts'
 import { memoryRuns, type SortedRuns } from '../building/sorted-runs.ts'
 import type { ViewDesign } from '../design/view-design.ts'
 import { updateIndex, updateLease } from './index-update.ts'
-import type { UpdateProgress } from './update-request.ts'
+import type { IndexBehind, UpdateProgress } from './update-request.ts'
 
 export interface IndexRunner {
   /** Whether another node updates indexes, and decides how long it goes on: here it is awaited only while somebody waits. */
   readonly isElsewhere?: boolean
-  /** Brings the index to the state that the database has now. */
-  update(index: IndexPlace, signal: AbortSignal, onProgress: (progress: UpdateProgress) => void): Promise<void>
+  /**
+   * Brings the index to the state that the database has now, or had when it was found `behind`. What was read then need not be
+   * read again where the work is done in this process.
+   */
+  update(
+    index: IndexPlace,
+    signal: AbortSignal,
+    onProgress: (progress: UpdateProgress) => void,
+    behind?: IndexBehind,
+  ): Promise<void>
   /** An index of this design may be wanted soon: what takes long to begin may begin now. */
   prepare(design: ViewDesign): void
   /** Rewrites the store of the index, without its garbage; `onProgress` is called with the share that is done. */
@@ -68,6 +76,7 @@ export class LocalRunner implements IndexRunner {
     { database, store, design }: IndexPlace,
     signal: AbortSignal,
     onProgress: (progress: UpdateProgress) => void,
+    behind?: IndexBehind,
   ): Promise<void> {
     return updateIndex({
       source: { uuid: database.uuid, view: () => database.view() },
@@ -79,6 +88,7 @@ export class LocalRunner implements IndexRunner {
       run: { owner: database.name, signal },
       leases: this.#leases(),
       onProgress,
+      behind,
     })
   }
 

@@ -11,9 +11,10 @@ import { buildIndex } from '../building/first-build.ts'
 import { STATE_KEY } from '../layout/index-layout.ts'
 import { encodeState, type IndexState, newState, readState, type ViewTree, viewTrees } from '../layout/index-state.ts'
 import { BatchReader, type MappedBatch } from './batch-reader.ts'
-import { commitDocuments, OutrunError, type Reached, TooManyRowsError } from './index-commit.ts'
+import { commitRows, OutrunError, type Reached, TooManyRowsError } from './index-commit.ts'
 import { documentsOf, type MappedDocument } from './mapped-documents.ts'
-import type { UpdateRequest } from './update-request.ts'
+import { planRows } from './row-changes.ts'
+import type { IndexBehind, UpdateRequest } from './update-request.ts'
 
 /** Changes of one commit, unless a request says how many. */
 const BATCH_CHANGES = 1000
@@ -36,13 +37,15 @@ const MOST_TRIES = 1000
  * others wait for what it commits. A short one is done by whoever needs it: the store takes the first commit alone.
  */
 export async function updateIndex(request: UpdateRequest): Promise<void> {
+  const { leases, store } = request
+  const name = updateLease(store)
   let needsLease = false
-  for (let outrun = 0; ; ) {
+  // What is known from before counts for the first try.
+  let { behind } = request
+  for (let outrun = 0; ; behind = undefined) {
     try {
-      const { leases, store } = request
-      const name = updateLease(store)
-      if (!needsLease) return await shown(leases, name, () => runUpdate(request, undefined))
-      const done = await leased(leases, name, (lease) => runUpdate(request, lease))
+      if (!needsLease) return await shown(leases, name, () => runUpdate({ ...request, behind }, undefined))
+      const done = await leased(leases, name, (lease) => runUpdate({ ...request, behind }, lease))
       if (done) return
       await updatedElsewhere(request)
       needsLease = false
@@ -105,6 +108,8 @@ class IndexUpdate {
   #target = 0
   #changesDone = 0
   #totalChanges = 0
+  /** Of the store when the state was read or committed. */
+  #version: number | undefined
   #trees: { readonly salt: string; readonly trees: readonly ViewTree[] } | undefined
 
   constructor(request: UpdateRequest, lease: LeaseProof | undefined) {
@@ -116,9 +121,10 @@ class IndexUpdate {
   }
 
   async run(): Promise<void> {
-    const database = await this.#databaseState()
+    const { database, state: found, version } = await this.#begin()
     this.#target = database.updateSequence
-    let state = await this.#usableState(database)
+    this.#version = version
+    let state = found && isUsable(found, database) ? found : undefined
     const since = state?.updateSequence ?? 0
     this.#totalChanges = Math.min(this.#target - since, database.documentCount + database.deletedCount)
     if (this.#totalChanges >= CHANGES_WORTH_TELLING) this.#tell(state ?? NOTHING_REACHED)
@@ -134,17 +140,24 @@ class IndexUpdate {
     return this.#reader.stop()
   }
 
-  async #databaseState(): Promise<DatabaseState> {
-    using view = this.#request.source.view()
-    return await view.state()
-  }
-
-  /** Undefined when the index must be built from the beginning. */
-  async #usableState(database: DatabaseState): Promise<IndexState | undefined> {
-    const { store, source } = this.#request
+  /** The states that it begins with. The first changes are read in that of the database. */
+  async #begin(): Promise<Omit<IndexBehind, 'view'>> {
+    const { store, source, behind } = this.#request
+    if (behind) {
+      this.#reader.beginIn(behind.view, Promise.resolve(behind.database))
+      return behind
+    }
+    const view = source.view()
+    const databaseState = view.state()
+    this.#reader.beginIn(view, databaseState)
+    // In one turn: where other servers write too, both are read in one transaction, and the index is not ahead.
     using snapshot = store.snapshot()
-    const state = await readState(snapshot, source.uuid)
-    return state && state.updateSequence <= database.updateSequence && isNear(state, database) ? state : undefined
+    const [database, state, version] = await Promise.all([
+      databaseState,
+      readState(snapshot, source.uuid),
+      snapshot.version(),
+    ])
+    return { database, state, version }
   }
 
   /** One commit further; undefined when that is not possible and the index must be rebuilt. */
@@ -241,11 +254,24 @@ class IndexUpdate {
   ): Promise<IndexState> {
     const { store, design } = this.#request
     using snapshot = store.snapshot()
-    // The rows are made for this very state of the index. The version alone would not show that another server changed it
-    // before the snapshot was taken.
-    if (store.sharing && !(await isStored(snapshot, isFirst ? undefined : state))) throw new OutrunError()
-    const index = { trees: this.#treesOf(state), isPartitioned: design.isPartitioned, lease: this.#lease }
-    return await commitDocuments(store, snapshot, state, index, documents, reached)
+    // The rows are made for this very state of the index. The commit would not be refused if another server changed it before
+    // the snapshot was taken.
+    const [isCurrent, rows] = await Promise.all([
+      !store.sharing || this.#isStored(snapshot, isFirst ? undefined : state),
+      planRows(snapshot, documents, design),
+    ])
+    if (!isCurrent) throw new OutrunError()
+    const index = { trees: this.#treesOf(state), lease: this.#lease }
+    const committed = await commitRows(store, snapshot, state, index, rows, reached)
+    this.#version = committed.version
+    return committed.state
+  }
+
+  /** Read again only if something was committed since. */
+  async #isStored(snapshot: Snapshot, state: IndexState | undefined): Promise<boolean> {
+    if ((await snapshot.version()) === this.#version) return true
+    const stored = await snapshot.get(STATE_KEY)
+    return state && stored ? stored.equals(encodeState(state)) : !state && !stored
   }
 
   #treesOf({ salt }: IndexState): readonly ViewTree[] {
@@ -262,14 +288,14 @@ class IndexUpdate {
 
 const NOTHING_REACHED = { updateSequence: 0, purgeSequence: 0 }
 
-async function isStored(snapshot: Snapshot, state: IndexState | undefined): Promise<boolean> {
-  const stored = await snapshot.get(STATE_KEY)
-  return state && stored ? stored.equals(encodeState(state)) : !state && !stored
-}
-
 async function isBlank(store: Store): Promise<boolean> {
   using snapshot = store.snapshot()
   return (await snapshot.page({}, { rows: 1, keysOnly: true })).length === 0
+}
+
+/** Otherwise the index must be built from the beginning. */
+function isUsable(state: IndexState, database: DatabaseState): boolean {
+  return state.updateSequence <= database.updateSequence && isNear(state, database)
 }
 
 /** After one purge that the index has not followed, it is known which rows to remove; after several it is rebuilt. */

@@ -1,7 +1,7 @@
 /** Updates each index where its engine has that done: some in other processes, some in this one. */
 import type { ViewDesign } from '../design/view-design.ts'
 import type { IndexPlace, IndexRunner, IndexWork } from './index-runner.ts'
-import type { UpdateProgress } from './update-request.ts'
+import type { IndexBehind, UpdateProgress } from './update-request.ts'
 
 export class RoutedRunner implements IndexRunner {
   readonly #own: IndexRunner
@@ -13,8 +13,13 @@ export class RoutedRunner implements IndexRunner {
     this.#otherOf = otherOf
   }
 
-  update(index: IndexPlace, signal: AbortSignal, onProgress: (progress: UpdateProgress) => void): Promise<void> {
-    return this.#runnerOf(index).update(index, signal, onProgress)
+  update(
+    index: IndexPlace,
+    signal: AbortSignal,
+    onProgress: (progress: UpdateProgress) => void,
+    behind?: IndexBehind,
+  ): Promise<void> {
+    return this.#runnerOf(index).update(index, signal, onProgress, behind)
   }
 
   compact(index: IndexPlace, signal: AbortSignal, onProgress: (done: number) => void): Promise<void> {

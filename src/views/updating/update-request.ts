@@ -1,10 +1,13 @@
 /** What an update of an index works on, and how it reports progress. */
+import type { DatabaseView } from '../../database/database-view.ts'
+import type { DatabaseState } from '../../database/layout/keys.ts'
 import type { Functions } from '../../functions/functions.ts'
 import type { Run } from '../../runtime/fair-semaphore.ts'
 import type { WorkLeases } from '../../storage/leases/work-leases.ts'
 import type { Store } from '../../storage/store.ts'
 import type { SortedRuns } from '../building/sorted-runs.ts'
 import type { ViewDesign } from '../design/view-design.ts'
+import type { IndexState } from '../layout/index-state.ts'
 import type { IndexSource } from './batch-reader.ts'
 
 export interface UpdateRequest {
@@ -23,6 +26,19 @@ export interface UpdateRequest {
   readonly leases?: WorkLeases | undefined
   /** Called after each commit, and now and then between. */
   readonly onProgress: (progress: UpdateProgress) => void
+  /** What whoever asks for the update has read: it is not read again. */
+  readonly behind?: IndexBehind | undefined
+}
+
+/** An index that is behind its database, as both were in one moment. */
+export interface IndexBehind {
+  /** Where the changes can be read. An update releases it when it has read the first of them. */
+  readonly view: DatabaseView
+  readonly database: DatabaseState
+  /** Undefined if it was never built. */
+  readonly state: IndexState | undefined
+  /** Of its store. */
+  readonly version: number
 }
 
 export interface UpdateProgress {

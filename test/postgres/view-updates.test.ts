@@ -1,0 +1,120 @@
+import { expect, it, onTestFinished, vi } from 'vitest'
+import { Connection } from '../../src/storage/postgres/connection.ts'
+import { Client, TestDatabase } from '../support/client.ts'
+import { describeOnPostgres } from '../support/on-postgres.ts'
+import { sharedPostgres } from '../support/postgres.ts'
+import { startService } from '../support/service.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
+
+interface Rows {
+  readonly total_rows: number
+  readonly offset: number
+  readonly rows: readonly { readonly id: string; readonly key: string; readonly value: unknown }[]
+}
+
+const DOCUMENTS = 600
+
+/** A database with two views and so many documents that their trees have several levels, on so many servers. */
+async function viewsOn(servers: number): Promise<readonly TestDatabase[]> {
+  const engine = (await sharedPostgres()).address()
+  const clients = await Promise.all(
+    Array.from({ length: servers }, async () => {
+      const service = await startService({ dir: await temporaryFolder(), engine })
+      const client = new Client(service.url)
+      onTestFinished(() => client.close())
+      return client
+    }),
+  )
+  const { name } = await clients[0]!.database()
+  const all = clients.map((client) => new TestDatabase(client, name))
+  const map = 'function (doc) { if (doc.key) emit(doc.key, 1) }'
+  await all[0]!.save('_design/d', { views: { plain: { map }, summed: { map: `${map} `, reduce: '_sum' } } })
+  const docs = Array.from({ length: DOCUMENTS }, (_, i) => ({ _id: `doc-${i}`, key: keyOf(i) }))
+  await all[0]!.post('_bulk_docs', { docs })
+  for (const database of all) await rowsFrom(database, 'plain', '')
+  return all
+}
+
+function keyOf(number: number): string {
+  return String((number * 7919) % 100_000).padStart(5, '0')
+}
+
+async function rowsFrom(database: TestDatabase, view: string, key: string): Promise<Rows> {
+  return (await database.get(`_design/d/_view/${view}?reduce=false&startkey="${key}"`)).as<Rows>()
+}
+
+/** The names of the statements that are sent from now on; those of heartbeats and polls are left out. */
+function statements(): string[] {
+  const names: string[] = []
+  const { run, script } = Connection.prototype
+  const running = vi.spyOn(Connection.prototype, 'run').mockImplementation(function (this: Connection, ...args) {
+    if (!['beat', 'versions', 'held_leases', 'notify'].includes(args[0].name)) names.push(args[0].name)
+    return run.apply(this, args)
+  })
+  const scripts = vi.spyOn(Connection.prototype, 'script').mockImplementation(function (this: Connection, text) {
+    names.push(text.replace(/ ISOLATION.*/, ''))
+    return script.call(this, text)
+  })
+  onTestFinished(() => {
+    running.mockRestore()
+    scripts.mockRestore()
+  })
+  return names
+}
+
+describeOnPostgres('a view of databases in PostgreSQL', () => {
+  it('has every acknowledged write and counts right while several servers write and update it', async () => {
+    const all = await viewsOn(2)
+    const keys = new Map(Array.from({ length: DOCUMENTS }, (_, i) => [`doc-${i}`, keyOf(i)]))
+    const work = async (worker: number) => {
+      for (let round = 0; round < 12; round++) {
+        const [writer, reader] = worker % 2 === round % 2 ? [all[0]!, all[1]!] : [all[1]!, all[0]!]
+        // Documents of its own: some move, some go, some are new.
+        const number = worker + 4 * ((round * 5) % 12) + (round % 3 === 2 ? DOCUMENTS : 0)
+        const id = `doc-${number}`
+        const rev = (await writer.get(id)).as<{ _rev?: string }>()._rev
+        const key = round % 4 === 3 ? undefined : keyOf(number + 31 * round)
+        await writer.save(id, { ...(rev && { _rev: rev }), ...(key && { key }) })
+        const before = keys.get(id)
+        if (key) keys.set(id, key)
+        else keys.delete(id)
+        const found = await rowsFrom(reader, round % 2 ? 'plain' : 'summed', key ?? before ?? '')
+        expect(found.offset + found.rows.length).toBe(found.total_rows)
+        expect(found.rows.filter((row) => row.id === id).map((row) => row.key)).toEqual(key ? [key] : [])
+      }
+    }
+    await Promise.all([0, 1, 2, 3].map(work))
+    const expected = [...keys].map(([id, key]) => `${key} ${id}`).sort()
+    for (const database of all) {
+      for (const view of ['plain', 'summed']) {
+        const { rows, total_rows } = await rowsFrom(database, view, '')
+        expect(rows.map(({ id, key }) => `${key} ${id}`)).toEqual(expected)
+        expect(total_rows).toBe(expected.length)
+      }
+      const summed = (await database.get('_design/d/_view/summed?group_level=0')).as<Rows>()
+      expect(summed.rows[0]?.value).toBe(expected.length)
+    }
+  })
+
+  it('takes few statements when it is asked after each write', async () => {
+    const [database] = await viewsOn(1)
+    const map = 'function (doc) { emit(doc._id, null) }'
+    await database!.save('_design/ids', { views: { ids: { map } } })
+    const cycle = async (number: number) => {
+      const id = `new-${number}`
+      await database!.save(id, {})
+      const { rows } = (await database!.get(`_design/ids/_view/ids?key="${id}"`)).as<Rows>()
+      expect(rows).toHaveLength(1)
+    }
+    await cycle(0)
+    const names = statements()
+    const counts: number[] = []
+    for (let number = 1; number <= 20; number++) {
+      names.length = 0
+      await cycle(number)
+      counts.push(names.length)
+    }
+    // Now and then a boundary of a tree comes, or a timer ends a transaction early.
+    expect(counts.sort((a, b) => a - b)[5]).toBeLessThanOrEqual(30)
+  })
+})
