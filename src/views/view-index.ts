@@ -255,10 +255,10 @@ export class ViewIndex {
 
   /** Kept from query to query: they learn where boundaries are. */
   #treesOf(salt: string): readonly ViewTree[] {
-    const { design, database } = this.place
+    const { design, database, memory } = this.place
     const { functions } = this.#services
     if (this.#trees?.salt !== salt) {
-      this.#trees = { salt, trees: viewTrees(design, salt, functions, { owner: database.name }) }
+      this.#trees = { salt, trees: viewTrees(design, salt, functions, { owner: database.name }, memory) }
     }
     return this.#trees.trees
   }

@@ -19,6 +19,7 @@ import {
 import type { StorageEngine, Store } from '../storage/store.ts'
 import { liveDesigns, partOf, partsOf, type ViewDesign, viewDesign } from './design/view-design.ts'
 import { databasePart, databasePartOf, indexStoreName, isStoreOf } from './index-store-name.ts'
+import { IndexMemory } from './layout/index-memory.ts'
 import { OpenIndexes } from './open-indexes.ts'
 import type { Client, Freshness, IndexInformation, OpenIndex } from './reading/open-index.ts'
 import { ReductionError } from './reductions/reduction.ts'
@@ -257,7 +258,7 @@ export class Views {
       if (error instanceof StoreMissingError) return createOrOpen(engine, name)
       throw error
     })
-    const index = new ViewIndex({ database, design, store }, this.#options)
+    const index = new ViewIndex({ database, design, store, memory: new IndexMemory() }, this.#options)
     if (!isDesignId(design.id)) index.detach()
     this.#opened.add(index)
     return index

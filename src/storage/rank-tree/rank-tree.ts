@@ -12,7 +12,7 @@ import assert from 'node:assert/strict'
 import { compareBytes } from '../../encoding/bytes/short-bytes.ts'
 import type { KeyRange, Put, Snapshot } from '../store.ts'
 import { type RangePart, RangeReduction, type ReducedThrough } from './range-reduction.ts'
-import { KnownRuns, type PlaceInAll, RowCounts } from './row-counts.ts'
+import { KnownRuns, type PlaceInAll, RowCounts, type WeightMove } from './row-counts.ts'
 import { TouchedSpans, type TouchingChange } from './touched-spans.ts'
 import { checkNodes, rebuiltNodes, TreeBuilder, type TreeCheckOptions, type TreeFaults } from './tree-builder.ts'
 import {
@@ -28,7 +28,7 @@ import { BoundaryHints, type Lookup, TreeReader } from './tree-reader.ts'
 import { type NodeChanges, type Reducer, updateNodes } from './tree-update.ts'
 
 export { SALT_BYTES } from './tree-layout.ts'
-export type { NodeChanges, PlaceInAll, RangePart, ReducedThrough, Reducer, ReducibleRow, TreeBuilder, TreeFaults }
+export type { PlaceInAll, RangePart, ReducedThrough, Reducer, ReducibleRow, TreeBuilder, TreeFaults }
 
 export interface RankTreeOptions {
   /** Rows are what begins with this; keys are given and answered without it. */
@@ -42,6 +42,20 @@ export interface RankTreeOptions {
   /** A whole number, not negative. Without it every row weighs 1, and counting reads keys only. */
   readonly weightOf?: (value: Buffer) => number
   readonly reducer?: Reducer
+  /** For trees of the same rows that learn from each other. */
+  readonly memory?: TreeMemory | undefined
+}
+
+/** What is known of a tree without reading: where boundaries are, and the nodes of its newest state that were read. */
+export class TreeMemory {
+  readonly hints = new BoundaryHints()
+  readonly runs = new KnownRuns()
+}
+
+/** The nodes that change. */
+export interface PlannedNodes extends NodeChanges {
+  /** What the rows add to nodes, where nothing else changes; undefined where boundaries come or go, or reductions change. */
+  readonly moves?: readonly WeightMove[] | undefined
 }
 
 export interface RowChange {
@@ -60,8 +74,7 @@ const REDUCTION_FAN_OUT = 16
 
 export class RankTree {
   readonly #layout: TreeLayout
-  readonly #hints = new BoundaryHints()
-  readonly #knownRuns = new KnownRuns()
+  readonly #memory: TreeMemory
   readonly #weightOf: ((value: Buffer) => number) | undefined
   readonly #reducer: Reducer | undefined
 
@@ -69,6 +82,7 @@ export class RankTree {
     const { rowPrefix, nodePrefix, salt, weightOf, reducer } = options
     const fanOut = options.fanOut ?? (reducer ? REDUCTION_FAN_OUT : COUNT_FAN_OUT)
     this.#layout = new TreeLayout({ rowPrefix, nodePrefix, salt, fanOut })
+    this.#memory = options.memory ?? new TreeMemory()
     this.#weightOf = weightOf
     this.#reducer = reducer
   }
@@ -82,17 +96,24 @@ export class RankTree {
    * The nodes that change together with these rows, one change a key and in the order of the keys. They belong into the
    * commit of the rows, which must be made for the state of the snapshot and no other.
    */
-  async planChanges(snapshot: Snapshot, changes: readonly RowChange[]): Promise<NodeChanges> {
+  async planChanges(snapshot: Snapshot, changes: readonly RowChange[]): Promise<PlannedNodes> {
     const rows = this.#itemChanges(changes)
-    if (rows.length === 0) return { puts: [], deletes: [] }
+    if (rows.length === 0) return { puts: [], deletes: [], moves: [] }
     const reader = this.#reader(snapshot)
     const reducing = this.#reducer !== undefined
     const touching = this.#touching(rows)
-    const moved =
-      !reducing && onlyMovesWeights(touching) ? await movedWeights(reader, this.#layout, rows, touching) : undefined
-    if (moved) return { puts: moved, deletes: [] }
+    const moved = !reducing && onlyMovesWeights(touching) ? await this.#moved(snapshot, rows, touching) : undefined
+    if (moved) return moved
     const spans = await TouchedSpans.find(reader, this.#layout, touching, { reducing })
     return updateNodes(this.#layout, this.#reducer, rows, spans)
+  }
+
+  /**
+   * Planned changes were committed to a state of the store, or none of its rows were changed: what is known of that state
+   * is not read again in the one after it.
+   */
+  committed(before: number, after: number, { moves }: Pick<PlannedNodes, 'moves'> = NO_MOVES): void {
+    if (moves) this.#memory.runs.follow(before, after, moves)
   }
 
   /** What all rows weigh. */
@@ -174,13 +195,44 @@ export class RankTree {
 
   #counts(snapshot: Snapshot): RowCounts {
     const rows = { weightOf: this.#weightOf, keepValues: false }
-    const reader = new TreeReader(snapshot, this.#layout, rows, this.#hints)
-    return new RowCounts(snapshot, reader, this.#layout, this.#knownRuns, { keepsRows: this.#reducer === undefined })
+    const reader = new TreeReader(snapshot, this.#layout, rows, this.#memory.hints)
+    return new RowCounts(snapshot, reader, this.#layout, this.#memory.runs, { keepsRows: this.#reducer === undefined })
   }
 
   #reader(snapshot: Snapshot): TreeReader {
     const rows = { weightOf: this.#weightOf, keepValues: this.#reducer !== undefined }
-    return new TreeReader(snapshot, this.#layout, rows, this.#hints)
+    return new TreeReader(snapshot, this.#layout, rows, this.#memory.hints)
+  }
+
+  /** Undefined where the tree has no nodes yet, so that the first ones have to be made. */
+  async #moved(
+    snapshot: Snapshot,
+    rows: readonly ItemChange[],
+    changes: readonly TouchingChange[],
+  ): Promise<PlannedNodes | undefined> {
+    const lookups: Lookup[] = []
+    for (let level = 1; level <= this.#layout.levels; level++) {
+      for (const { boundary } of changes) lookups.push({ level, key: boundary })
+    }
+    const nodes = (await this.#knownNodes(snapshot, changes)) ?? (await this.#reader(snapshot).find(lookups))
+    if (!nodes[0]) return undefined
+    const puts = movedWeights(this.#layout, rows, lookups, nodes)
+    const moves = rows.map((row, i) => ({ boundary: changes[i]!.boundary, difference: difference(row) }))
+    return { puts, deletes: [], moves }
+  }
+
+  /** The nodes above the changes, level by level from the lowest on, where all of them are known. */
+  async #knownNodes(snapshot: Snapshot, changes: readonly TouchingChange[]): Promise<(Item | undefined)[] | undefined> {
+    const { runs } = this.#memory
+    if (runs.isEmpty) return undefined
+    const tree = runs.knownOf(await snapshot.version())
+    const paths: Item[][] = []
+    for (const { boundary } of changes) {
+      const path = tree?.nodesAt(boundary)
+      if (!path) return undefined
+      paths.push(path)
+    }
+    return Array.from({ length: this.#layout.levels }, (_, level) => paths.map((path) => path[level])).flat()
   }
 
   #itemChanges(changes: readonly RowChange[]): ItemChange[] {
@@ -222,6 +274,8 @@ function asBuffer(bytes: Uint8Array): Buffer {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length)
 }
 
+const NO_MOVES: Pick<PlannedNodes, 'moves'> = { moves: [] }
+
 /** More rows are looked up level by level, since they meet in few nodes. */
 const FEW = 8
 
@@ -234,19 +288,13 @@ function onlyMovesWeights(changes: readonly TouchingChange[]): boolean {
   return changes.length <= FEW && changes.every(({ level, kind }) => level === 0 && kind !== 'removed')
 }
 
-/** The nodes that weigh something else; undefined where the tree has none yet, so that the first ones have to be made. */
-async function movedWeights(
-  reader: TreeReader,
+/** Those of the nodes that weigh something else. */
+function movedWeights(
   layout: TreeLayout,
   rows: readonly ItemChange[],
-  changes: readonly TouchingChange[],
-): Promise<Put[] | undefined> {
-  const lookups: Lookup[] = []
-  for (let level = 1; level <= layout.levels; level++) {
-    for (const { boundary } of changes) lookups.push({ level, key: boundary })
-  }
-  const nodes = await reader.find(lookups)
-  if (!nodes[0]) return undefined
+  lookups: readonly Lookup[],
+  nodes: readonly (Item | undefined)[],
+): Put[] {
   const puts: Put[] = []
   // Where a level is not there, none above it is.
   for (let i = 0; i < nodes.length && nodes[i]; ) {

@@ -6,7 +6,7 @@ import assert from 'node:assert/strict'
 import { compareBytes } from '../../encoding/bytes/short-bytes.ts'
 import type { Snapshot } from '../store.ts'
 import { KeptRows, type Piece } from './kept-rows.ts'
-import { type Item, SENTINEL, selected, type TreeLayout, weightOfAll } from './tree-layout.ts'
+import { type Item, NO_VALUE, SENTINEL, selected, type TreeLayout, weightOfAll } from './tree-layout.ts'
 import type { TreeReader } from './tree-reader.ts'
 
 /** Where a key is among all rows, by what they weigh. */
@@ -146,13 +146,23 @@ const NODES_LIMIT = 8192
 /** Longer reductions are read again when they are needed: what is kept stays within two more megabytes. */
 const KEPT_REDUCTION_BYTES = 256
 
+/** A row that comes, or weighs something else: so much more in each node above it. */
+export interface WeightMove {
+  readonly boundary: Buffer
+  readonly difference: number
+}
+
 /**
  * Runs of nodes that were read lately, each with the counts before its nodes and the runs below them. They are of one state
- * of the store, and dropped when a newer one is read.
+ * of the store, and dropped when a newer one is read, unless it is known how that differs.
  */
 export class KnownRuns {
-  #version = -1
+  #version = NO_VERSION
   #tree = new KnownTree()
+
+  get isEmpty(): boolean {
+    return this.#version === NO_VERSION
+  }
 
   /** What is known of that state. Readers of an older one than the newest begin with nothing. */
   of(version: number): KnownTree {
@@ -165,7 +175,23 @@ export class KnownRuns {
     }
     return tree
   }
+
+  /** The same, and undefined where nothing is known. */
+  knownOf(version: number): KnownTree | undefined {
+    return version === this.#version ? this.#tree : undefined
+  }
+
+  /** A commit to one state has made another one, and no boundaries came or went. Who reads the first one is not disturbed. */
+  follow(before: number, after: number, moves: readonly WeightMove[]): void {
+    if (before !== this.#version || after < before) return
+    this.#version = after
+    if (moves.length === 0) return
+    this.#tree.rows.forget()
+    this.#tree = this.#tree.moved(moves)
+  }
 }
+
+const NO_VERSION = -1
 
 /** The runs of one state, from the top down. */
 class KnownTree {
@@ -173,7 +199,32 @@ class KnownTree {
   levels: number | undefined
   readonly rows = new KeptRows()
   #top: CountedRun | undefined
-  #nodes = 0
+  /** Of all states that share runs. */
+  #size = { nodes: 0 }
+
+  /** The last node at or before the key of every level, the lowest first; undefined where not all are known. */
+  nodesAt(key: Uint8Array): Item[] | undefined {
+    if (this.levels === undefined) return undefined
+    const nodes: Item[] = []
+    let node: CountedNode | undefined
+    for (let level = this.levels; level > 0; level--) {
+      const run = this.below(node)
+      if (!run) return undefined
+      node = run.nodeAt(key)
+      const { index, next } = node
+      nodes.push({ key: node.key, next, weight: run.weightBetween(index, index + 1), value: NO_VALUE })
+    }
+    return nodes.reverse()
+  }
+
+  /** The runs of the state after it. Those that do not change are the same objects. */
+  moved(moves: readonly WeightMove[]): KnownTree {
+    const tree = new KnownTree()
+    tree.levels = this.levels
+    tree.#size = this.#size
+    tree.#top = moves.reduce((run, move) => run?.moved(move), this.#top)
+    return tree
+  }
 
   /** The run below a node; without one the run of the highest level. */
   below(node: CountedNode | undefined): CountedRun | undefined {
@@ -181,14 +232,14 @@ class KnownTree {
   }
 
   learn(node: CountedNode | undefined, run: CountedRun): void {
-    if (this.#nodes + run.length > NODES_LIMIT) this.#forget()
-    this.#nodes += run.length
+    if (this.#size.nodes + run.length > NODES_LIMIT) this.#forget()
+    this.#size.nodes += run.length
     if (node) node.run.below[node.index] = run
     else this.#top = run
   }
 
   #forget(): void {
-    this.#nodes = 0
+    this.#size = { nodes: 0 }
     this.#top = undefined
     this.rows.forget()
   }
@@ -197,13 +248,13 @@ class KnownTree {
 /** The nodes of a level between two boundaries of the next one. */
 export class CountedRun {
   /** What is known of the level below, by the node that stands for it. */
-  readonly below: (CountedRun | undefined)[] = []
-  readonly #keys: Buffer[] = []
-  readonly #nexts: (Buffer | undefined)[] = []
+  below: (CountedRun | undefined)[] = []
+  #keys: Buffer[] = []
+  #nexts: (Buffer | undefined)[] = []
   /** What the nodes before each weigh. */
-  readonly #before: number[] = []
+  #before: number[] = []
   /** Undefined where one is too long to be kept. */
-  readonly #reductions: (Buffer | undefined)[] = []
+  #reductions: (Buffer | undefined)[] = []
   /** What all of them weigh. */
   weight = 0
 
@@ -219,6 +270,19 @@ export class CountedRun {
     this.#reductions.push(value.length > KEPT_REDUCTION_BYTES ? undefined : Buffer.from(value))
     this.below.push(undefined)
     this.weight += weight
+  }
+
+  /** The run after a row has come, or weighs something else, with those below it that change too. There are no reductions. */
+  moved(move: WeightMove): CountedRun {
+    const { index } = this.nodeAt(move.boundary)
+    const run = new CountedRun()
+    run.#keys = this.#keys
+    run.#nexts = this.#nexts
+    run.#reductions = this.#reductions
+    run.#before = this.#before.map((weight, i) => (i > index ? weight + move.difference : weight))
+    run.weight = this.weight + move.difference
+    run.below = this.below.with(index, this.below[index]?.moved(move))
+    return run
   }
 
   /** What the nodes from one index up to another reduce to, in their order; undefined where one is not kept. */

@@ -10,6 +10,7 @@ import { indexFormat, type ViewDesign } from '../design/view-design.ts'
 import { namedReduction } from '../reductions/named-reduction.ts'
 import { ViewReducer } from '../reductions/view-reducer.ts'
 import { nodePrefix, rowPrefix, STATE_KEY } from './index-layout.ts'
+import type { IndexMemory } from './index-memory.ts'
 
 export interface IndexState {
   /** The format of rows; an index of another format is rebuilt. */
@@ -86,7 +87,13 @@ export interface ViewTree {
 }
 
 /** By the number of the view's rows. The salt is in hexadecimal digits. */
-export function viewTrees(design: ViewDesign, salt: string, functions: Functions, run: Run): ViewTree[] {
+export function viewTrees(
+  design: ViewDesign,
+  salt: string,
+  functions: Functions,
+  run: Run,
+  memory?: IndexMemory,
+): ViewTree[] {
   const saltBytes = Buffer.from(salt, 'hex')
   return design.maps.map(({ reduces }, view) => {
     const reductions = reduces.map((source) => namedReduction(source, design.language, functions, run))
@@ -96,6 +103,7 @@ export function viewTrees(design: ViewDesign, salt: string, functions: Functions
       nodePrefix: nodePrefix(view),
       salt: saltBytes,
       ...(reducer && { reducer }),
+      memory: memory?.ofTree(salt, view),
     })
     return { ranks, reducer }
   })

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { compareBytes } from '../../encoding/bytes/short-bytes.ts'
 import type { LeaseProof } from '../../storage/leases/work-leases.ts'
+import type { PlannedNodes } from '../../storage/rank-tree/rank-tree.ts'
 import { COMMIT_OPERATIONS_LIMIT, type Put, type Snapshot, type Store } from '../../storage/store.ts'
 import { ROW_PREFIX_BYTES, STATE_KEY } from '../layout/index-layout.ts'
 import { encodeState, type IndexState, type ViewState, type ViewTree } from '../layout/index-state.ts'
@@ -59,6 +60,7 @@ export async function commitRows(
   const deletes: Buffer[] = [...documentDeletes]
   if (puts.length + deletes.length + rows.length > ROWS_LIMIT) throw new TooManyRowsError()
   const views = [...state.views]
+  const planned: PlannedNodes[] = []
   for (const [view, changes] of byView(rows)) {
     const tree = trees[view]
     assert(tree, 'A row belongs to no view.')
@@ -68,6 +70,7 @@ export async function commitRows(
       else deletes.push(key)
     }
     const nodes = await tree.ranks.planChanges(snapshot, changes.map(rankChange))
+    planned[view] = nodes
     for (const put of nodes.puts) puts.push(put)
     for (const key of nodes.deletes) deletes.push(key)
   }
@@ -75,9 +78,11 @@ export async function commitRows(
   const next: IndexState = { ...state, updateSequence, purgeSequence, views }
   puts.push([STATE_KEY, encodeState(next)])
   if (puts.length + deletes.length > COMMIT_OPERATIONS_LIMIT) throw new TooManyRowsError()
-  const { outcome, version } = await store.commit({ puts, deletes, expected: await snapshot.version(), lease })
+  const expected = await snapshot.version()
+  const { outcome, version } = await store.commit({ puts, deletes, expected, lease })
   if (outcome !== 'committed' && store.sharing) throw new OutrunError()
   assert(outcome === 'committed', 'An index has one writer.')
+  for (const [view, { ranks }] of trees.entries()) ranks.committed(expected, version, planned[view])
   return { state: next, version }
 }
 

@@ -5,6 +5,7 @@ import { eitherSignal, leased, type WorkLeases } from '../../storage/leases/work
 import type { Store } from '../../storage/store.ts'
 import { memoryRuns, type SortedRuns } from '../building/sorted-runs.ts'
 import type { ViewDesign } from '../design/view-design.ts'
+import type { IndexMemory } from '../layout/index-memory.ts'
 import { updateIndex, updateLease } from './index-update.ts'
 import type { IndexBehind, UpdateProgress } from './update-request.ts'
 
@@ -37,6 +38,8 @@ export interface IndexPlace {
   readonly database: Database
   readonly store: Store
   readonly design: ViewDesign
+  /** Of queries and updates in this process. */
+  readonly memory: IndexMemory
 }
 
 /** What is being done with an index. */
@@ -73,7 +76,7 @@ export class LocalRunner implements IndexRunner {
   }
 
   async update(
-    { database, store, design }: IndexPlace,
+    { database, store, design, memory }: IndexPlace,
     signal: AbortSignal,
     onProgress: (progress: UpdateProgress) => void,
     behind?: IndexBehind,
@@ -84,6 +87,7 @@ export class LocalRunner implements IndexRunner {
       runs: this.#sorting.runsOf(store.name),
       sortBytes: this.#sorting.sortBytes(),
       design,
+      memory,
       functions: this.#functions,
       run: { owner: database.name, signal },
       leases: this.#leases(),

@@ -275,8 +275,8 @@ class IndexUpdate {
   }
 
   #treesOf({ salt }: IndexState): readonly ViewTree[] {
-    const { design, functions, run } = this.#request
-    if (this.#trees?.salt !== salt) this.#trees = { salt, trees: viewTrees(design, salt, functions, run) }
+    const { design, functions, run, memory } = this.#request
+    if (this.#trees?.salt !== salt) this.#trees = { salt, trees: viewTrees(design, salt, functions, run, memory) }
     return this.#trees.trees
   }
 

@@ -7,6 +7,7 @@ import type { WorkLeases } from '../../storage/leases/work-leases.ts'
 import type { Store } from '../../storage/store.ts'
 import type { SortedRuns } from '../building/sorted-runs.ts'
 import type { ViewDesign } from '../design/view-design.ts'
+import type { IndexMemory } from '../layout/index-memory.ts'
 import type { IndexState } from '../layout/index-state.ts'
 import type { IndexSource } from './batch-reader.ts'
 
@@ -20,6 +21,8 @@ export interface UpdateRequest {
   /** Changes of one commit. More of them save flushes, but keep whoever shares the process waiting. */
   readonly commitChanges?: number
   readonly design: ViewDesign
+  /** Of earlier updates and queries. */
+  readonly memory?: IndexMemory
   readonly functions: Functions
   readonly run: Run
   /** Where other servers may update the same index. */

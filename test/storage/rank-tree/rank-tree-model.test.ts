@@ -96,11 +96,13 @@ class Trial {
     }
     using snapshot = this.store.snapshot()
     const nodes = await this.tree.planChanges(snapshot, changes)
-    await this.store.commit({
+    const expected = await snapshot.version()
+    const { version } = await this.store.commit({
       puts: [...puts, ...nodes.puts],
       deletes: [...deletes, ...nodes.deletes],
-      expected: await snapshot.version(),
+      expected,
     })
+    this.tree.committed(expected, version, nodes)
     const stored = (row: ModelRow) => storedKey(Buffer.concat([ROWS, row.key]))
     this.rows = [...before.values()].sort((a, b) => Buffer.compare(stored(a), stored(b)))
   }

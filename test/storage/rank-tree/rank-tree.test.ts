@@ -79,7 +79,7 @@ describe('an empty tree', () => {
     expect(await tree.rank(snapshot, keyOf(1))).toBe(0)
     expect(await tree.select(snapshot, 0)).toBeUndefined()
     expect(await tree.countBetween(snapshot, undefined, undefined)).toBe(0)
-    expect(await tree.planChanges(snapshot, [])).toEqual({ puts: [], deletes: [] })
+    expect(await tree.planChanges(snapshot, [])).toMatchObject({ puts: [], deletes: [] })
     expect(await tree.check(snapshot)).toEqual({ wrong: 0, extra: 0 })
   })
 
