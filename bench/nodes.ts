@@ -278,7 +278,7 @@ function memoryOf(pids: readonly number[]): string {
 
 const GENERATOR_NOTE = {
   compiled:
-    'GET and PUT of single documents come from a generator in C. Where it has several connections, it sends the next requests a tenth of a millisecond after it looked for replies',
+    'GET and PUT of single documents come from a generator in C. Where it has several connections, it lets replies gather for a fifth of a millisecond before it sends the next requests',
   node: 'all requests come from a generator in Node, without a C compiler (cc) or by choice: it takes several times as much of the processors as one in C',
 }
 

@@ -31,7 +31,7 @@
  * Replies gather for so long before the next requests are sent, where there are some connections: who wakes for each reply
  * takes twice the processor time. Servers have the requests of all other connections meanwhile.
  */
-#define GATHER_MICROSECONDS 100
+#define GATHER_MICROSECONDS 200
 #define GATHERING_CONNECTIONS 8
 #define SILENCE_MILLISECONDS 30000
 
