@@ -139,7 +139,10 @@ class RunningSecondary implements SecondaryService {
     await configuration.follow(state.settings)
     for (const stores of [databaseStores, indexStores]) stores.refuse(state.refused)
     indexStores.placeAll(state.indexes)
-    for (const name of databaseStores.placeAll(state.databases)) await databases.deletedElsewhere(name)
+    for (const name of databaseStores.placeAll(state.databases)) {
+      this.#node.deleted(name)
+      await databases.deletedElsewhere(name)
+    }
     await databases.anyChangedElsewhere()
   }
 
@@ -165,6 +168,7 @@ class RunningSecondary implements SecondaryService {
         if (notice.stores === 'indexes') indexStores.forget(notice.name)
         else {
           databaseStores.forget(notice.name)
+          this.#node.deleted(notice.name)
           await databases.deletedElsewhere(notice.name)
         }
         break

@@ -24,6 +24,7 @@ import {
   type StoreKind,
   type UpdateSignal,
 } from './node-message.ts'
+import { WatchedDatabases } from './watched-databases.ts'
 
 export interface SecondaryOptions {
   readonly folder: string
@@ -51,7 +52,7 @@ export class SecondaryNode {
   readonly #membership: Membership
   readonly #reporting: NodeJS.Timeout
   /** Databases whose commits this node subscribes to. */
-  readonly #watched = new Set<string>()
+  readonly #watched = new WatchedDatabases((signal) => this.#send(signal))
   /** Slots for connections. */
   readonly slots = new BorrowedSlots({
     borrow: (wanted, held) => this.#borrowSlots(wanted, held),
@@ -81,15 +82,17 @@ export class SecondaryNode {
 
   /** Subscribes to commits of the database: `updated` is called for the last one, and for each one after it. */
   watch(database: string): void {
-    if (this.#watched.has(database)) return
-    this.#watched.add(database)
-    this.#send({ kind: 'watch', databases: [database] })
+    this.#watched.watch(database)
   }
 
   /** Unsubscribes from commits of these databases. */
   unwatch(databases: readonly string[]): void {
-    for (const name of databases) this.#watched.delete(name)
-    this.#send({ kind: 'unwatch', databases })
+    this.#watched.unwatch(databases)
+  }
+
+  /** A database is deleted: there are no more commits to subscribe to. */
+  deleted(database: string): void {
+    this.#watched.deleted(database)
   }
 
   /** A line of the log, sent soon. */
@@ -156,7 +159,7 @@ export class SecondaryNode {
     this.#isDraining = false
     setImmediate(() => {
       this.#send({ kind: 'hello', pid: process.pid, connections: this.slots.held })
-      this.#send({ kind: 'watch', databases: [...this.#watched] })
+      this.#watched.sendAll()
     })
   }
 

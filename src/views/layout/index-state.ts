@@ -64,10 +64,17 @@ export class StateReader {
   async read(snapshot: Snapshot): Promise<IndexState | undefined> {
     const stored = await snapshot.get(STATE_KEY)
     if (stored && this.#stored?.equals(stored)) return this.#state
-    this.#stored = stored
+    // Copied: what was read is a slice of memory that others use, and an idle index would keep all of it.
+    this.#stored = stored && ownCopy(stored)
     this.#state = stored && decodeState(stored, this.#uuid)
     return this.#state
   }
+}
+
+function ownCopy(bytes: Buffer): Buffer {
+  const copy = Buffer.allocUnsafeSlow(bytes.length)
+  bytes.copy(copy)
+  return copy
 }
 
 function decodeState(stored: Buffer, uuid: string): IndexState | undefined {
