@@ -14,6 +14,8 @@ import { connectionLimits, isOfListeners, listenerPlans, wantedConnections } fro
 import { atPorts, type ListenerPlans, Listeners, probe } from './http/listeners/listeners.ts'
 import { hostsWithoutOriginCheck } from './http/negotiation/browser-policy.ts'
 import { ReplyCounts } from './http/server/request-log.ts'
+import type { ConnectionAdopter } from './nodes/arriving-connections.ts'
+import type { OnConnection } from './nodes/moved-connection.ts'
 import { type DescriptorBudget, descriptorBudget, descriptorLimit } from './runtime/descriptor-budget.ts'
 import { silentLog } from './runtime/log/log.ts'
 import { ServerLog } from './runtime/log/server-log.ts'
@@ -60,6 +62,7 @@ export class RunningService implements Service {
   readonly #term: number
   /** Of this process. A later process of the same supervisor has a later time. */
   readonly #startedMs: number
+  readonly #onConnection: OnConnection | undefined
   /** How often the data was opened. */
   #openings = 0
   #parts: ServiceParts | undefined
@@ -104,6 +107,7 @@ export class RunningService implements Service {
     this.secondaries = secondaries
     this.#term = options.supervisor?.term ?? 1
     this.#startedMs = options.supervisor?.startedMs ?? performance.timeOrigin
+    this.#onConnection = options.supervisor?.onConnection
     this.#configuration = configuration
     this.#home = home
     this.#log = log
@@ -176,11 +180,27 @@ export class RunningService implements Service {
         slots: this.#slots,
         slotLimit: () => this.#budget.connections,
         secondaries: secondaries.count,
+        adopter: this.#adopter,
+        onConnection: this.#onConnection,
       },
       // Not by the system clock, which may be set back.
       usedGenerations: secondaries && !isFirst ? Math.floor(this.#startedMs + performance.now()) : 0,
       restart: () => this.#restartSoon(),
     })
+  }
+
+  /** For connections that other nodes have accepted. */
+  get #adopter(): ConnectionAdopter {
+    const listeners = this.#listeners
+    return {
+      get canAdopt() {
+        return listeners.canAdopt
+      },
+      adopt: (socket) => {
+        this.#slots.takeOver()
+        listeners.adopt(socket)
+      },
+    }
   }
 
   #plans(): ListenerPlans {

@@ -20,6 +20,8 @@ import { Listeners } from './http/listeners/listeners.ts'
 import { createSecondaryApp } from './http/server/app.ts'
 import { ReplyCounts } from './http/server/request-log.ts'
 import { bodyMemoryLimits, bodyMemoryShares, requestSettings } from './http/server/request-settings.ts'
+import { DepartingConnections } from './nodes/departing-connections.ts'
+import type { ConnectionSender } from './nodes/moved-connection.ts'
 import {
   type NodeState,
   type Notice,
@@ -57,6 +59,8 @@ export interface SecondaryServiceOptions {
   readonly number: number
   /** The listening sockets, which the supervisor keeps. */
   readonly sockets: ListeningSockets
+  /** By which connections move to the primary; without it none do. */
+  readonly sender?: ConnectionSender
   readonly log: Log
 }
 
@@ -78,6 +82,7 @@ class RunningSecondary implements SecondaryService {
   readonly #options: SecondaryServiceOptions
   readonly #node: SecondaryNode
   readonly #forwarder: Forwarder
+  readonly #departing: DepartingConnections | undefined
   readonly #metrics = new Metrics()
   readonly #begun = Promise.withResolvers<void>()
   #parts: SecondaryParts | undefined
@@ -88,13 +93,21 @@ class RunningSecondary implements SecondaryService {
 
   constructor(options: SecondaryServiceOptions) {
     this.#options = options
-    const { folder, number } = options
+    const { folder, number, sender } = options
     this.#node = new SecondaryNode({
       folder,
       begin: (state) => this.#inTurn(() => this.#begin(state)),
       updated: ({ commits }) => this.#updated(commits),
       take: (notice) => this.#take(notice),
-      lost: () => this.#forwarder.reset(),
+      lost: () => {
+        this.#forwarder.reset()
+        this.#departing?.keep()
+      },
+      giveUp: ({ number, isWanted }) => {
+        if (isWanted) return this.#departing?.release(number) ?? false
+        this.#departing?.keep(number)
+        return false
+      },
       takeIncrements: () => this.#parts?.statistics.takeIncrements() ?? [],
       takeMetrics: () => this.#metrics.report(),
     })
@@ -103,6 +116,13 @@ class RunningSecondary implements SecondaryService {
       node: String(number),
       available: async () => this.#node.ready(),
     })
+    this.#departing =
+      sender &&
+      new DepartingConnections({
+        sender,
+        isReady: () => this.#node.isReady,
+        moved: () => this.#node.slots.passOn(),
+      })
   }
 
   get begun(): Promise<void> {
@@ -270,7 +290,11 @@ class RunningSecondary implements SecondaryService {
         version,
       },
       {
-        forward: (request, reply) => this.#forwarder.forward(request, reply),
+        forward: async (request, reply) => {
+          const failure = await this.#forwarder.forward(request, reply)
+          if (!failure) this.#departing?.forwarded(request)
+          return failure
+        },
         ready: () => node.ready(),
         isElsewhere: (database) =>
           engines.current !== undefined &&

@@ -41,6 +41,7 @@ async function main(): Promise<void> {
         term,
         startedMs,
         nodeFolder,
+        onConnection: link.onConnection,
       },
     }),
   })
@@ -72,7 +73,8 @@ async function serveBesidePrimary(link: SupervisorLink, number: number, folder: 
   let service: SecondaryService | undefined
   // It may be stopped while it still waits for the primary.
   stopWhenAsked(link, log, async () => service?.close())
-  service = await createSecondary({ service: options, folder, number, sockets: link.sharedSockets, log })
+  const sockets = link.sharedSockets
+  service = await createSecondary({ service: options, folder, number, sockets, sender: link, log })
   await service.listen()
   link.ready()
 }

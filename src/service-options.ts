@@ -2,6 +2,7 @@
 import type { Dialect } from './config/dialect.ts'
 import { canonicalSection, type SettingMap, withSetting } from './config/ini-text.ts'
 import type { ListeningSockets } from './http/listeners/listener.ts'
+import type { OnConnection } from './nodes/moved-connection.ts'
 import type { Log } from './runtime/log/log.ts'
 import type { TakeLease } from './storage/files/folder-lock.ts'
 
@@ -16,6 +17,8 @@ export interface Supervision {
   readonly startedMs?: number | undefined
   /** Where the nodes of the server find each other, once a process has made it. */
   readonly nodeFolder: string | undefined
+  /** How connections come that other nodes move here; undefined where none do. */
+  readonly onConnection?: OnConnection
 }
 
 export interface ServiceOptions {

@@ -4,7 +4,7 @@
  */
 import { rm } from 'node:fs/promises'
 import { createServer, type Server } from 'node:net'
-import { Channel } from './channel.ts'
+import { Channel, NodeUnreachableError } from './channel.ts'
 import type { Cluster } from './cluster.ts'
 
 export interface HubOptions {
@@ -99,6 +99,12 @@ export class PrimaryHub implements Cluster {
     const timeoutMs = this.#options.noticeTimeoutMs ?? NOTICE_TIMEOUT_MS
     const answers = await Promise.allSettled([...this.#members].map((member) => member.call(request, { timeoutMs })))
     return answers.flatMap((answer) => (answer.status === 'fulfilled' ? [answer.value] : []))
+  }
+
+  /** The answer of one secondary. Rejects when it is gone. */
+  async ask(member: object, request: unknown): Promise<unknown> {
+    for (const each of this.#members) if (each === member) return each.call(request)
+    throw new NodeUnreachableError('The secondary is gone.')
   }
 
   /** Closes all channels; secondaries then wait for the next primary. */

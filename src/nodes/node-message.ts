@@ -8,6 +8,8 @@ import type { StatisticIncrement } from '../runtime/statistics.ts'
 import type { RefusedFile, StorePlace } from '../storage/leases/store-followers.ts'
 import type { ViewDesign } from '../views/design/view-design.ts'
 import { ReductionError } from '../views/reductions/reduction.ts'
+import type { ConnectionAdopter } from './arriving-connections.ts'
+import type { OnConnection } from './moved-connection.ts'
 
 /** How the nodes of a server find each other, and the term of the primary. */
 export interface NodePlace {
@@ -20,6 +22,10 @@ export interface NodePlace {
   readonly slotLimit: () => number
   /** How many other nodes there are beside the primary. */
   readonly secondaries: number
+  /** Goes on with connections that secondaries move here. */
+  readonly adopter: ConnectionAdopter
+  /** How they come; undefined where none do. */
+  readonly onConnection: OnConnection | undefined
 }
 
 /** A setting and its value; null where it was removed. */
@@ -54,6 +60,14 @@ export type Notice =
   | { readonly kind: 'drain' }
   /** Log lines and counts so far are sent before the acknowledgement. */
   | { readonly kind: 'report' }
+
+/** To the secondary that moves a connection: the primary has its socket. The reply says whether the primary may go on with it. */
+export interface ConnectionQuestion {
+  readonly kind: 'connection'
+  readonly number: number
+  /** False: the primary cannot go on with it. */
+  readonly isWanted: boolean
+}
 
 /** Databases that the secondary watches and that were written since the last one. */
 export interface UpdateSignal {

@@ -2,6 +2,7 @@
  * The primary of a server with several nodes. It is a complete server, and it notifies the secondaries of everything that makes
  * their caches stale. Where a stale read after the reply would be wrong, they acknowledge before the reply is sent.
  */
+import type { SendHandle } from 'node:child_process'
 import { join } from 'node:path'
 import type { Auth } from '../auth/auth.ts'
 import { ALONE, type Cluster } from '../cluster/cluster.ts'
@@ -19,9 +20,12 @@ import { FileOpenings, type OpenableStores, type OpeningReply } from '../storage
 import type { RefusedFile, StoreFollowers, StorePlace } from '../storage/leases/store-followers.ts'
 import type { Views } from '../views/views.ts'
 import type { RequestHandler } from '../wire/connection.ts'
+import { takeConnection } from './arriving-connections.ts'
+import type { MovedConnection } from './moved-connection.ts'
 import {
   type CallReply,
   CHANNEL_SOCKET,
+  type ConnectionQuestion,
   isKindOf,
   type NodePlace,
   type NodeState,
@@ -110,6 +114,7 @@ export class PrimaryNode {
       stuck: (member) => kill(parts, this.#members.get(member)?.pid, 'A node did not answer in time. It was killed.'),
     })
     this.#cluster = this.#hub
+    this.#place.onConnection?.((connection, handle) => void this.#takeConnection(connection, handle))
   }
 
   /** For the databases: notifies the secondaries of a commit. */
@@ -144,6 +149,19 @@ export class PrimaryNode {
     this.#cluster = ALONE
     for (let idle = this.#openings.idle(); idle; idle = this.#openings.idle()) await idle
     await this.#hub?.close()
+  }
+
+  async #takeConnection(connection: MovedConnection, handle: SendHandle): Promise<void> {
+    const { pid, number } = connection
+    const [member] = [...this.#members].find(([, each]) => each.pid === pid) ?? []
+    await takeConnection(connection, handle, {
+      adopter: this.#place.adopter,
+      ask: async (isWanted) => {
+        const question: ConnectionQuestion = { kind: 'connection', number, isWanted }
+        // Without a timeout: what the secondary gives up must go on here.
+        return member !== undefined && (await this.#hub?.ask(member, question)) === true
+      },
+    })
   }
 
   #state(parts: PrimaryParts): NodeState {

@@ -15,6 +15,7 @@ import type { StorePlace } from '../storage/leases/store-followers.ts'
 import {
   type CallReply,
   CHANNEL_SOCKET,
+  type ConnectionQuestion,
   isKindOf,
   type NodeState,
   type Notice,
@@ -35,6 +36,8 @@ export interface SecondaryOptions {
   take(notice: Notice): Promise<void>
   /** The primary is gone, or is about to close. */
   lost(): void
+  /** The primary has the socket of a connection that moves to it. Says whether it may go on with it. */
+  giveUp(question: ConnectionQuestion): boolean
   takeIncrements(): StatisticIncrement[]
   takeMetrics(): MetricsReport
 }
@@ -77,7 +80,12 @@ export class SecondaryNode {
 
   /** Undefined while there is a primary; otherwise resolves when there is, or rejects after a while. */
   ready(): Promise<void> | undefined {
-    return this.#membership.isConnected && !this.#isDraining ? undefined : this.#waited()
+    return this.isReady ? undefined : this.#waited()
+  }
+
+  /** Whether there is a primary that takes requests. */
+  get isReady(): boolean {
+    return this.#membership.isConnected && !this.#isDraining
   }
 
   /** Subscribes to commits of the database: `updated` is called for the last one, and for each one after it. */
@@ -163,13 +171,15 @@ export class SecondaryNode {
     })
   }
 
-  async #take(message: unknown): Promise<void> {
-    if (!isKindOf<Notice>(message)) return
+  async #take(message: unknown): Promise<unknown> {
+    if (!isKindOf<Notice | ConnectionQuestion>(message)) return undefined
+    if (message.kind === 'connection') return this.#options.giveUp(message)
     if (message.kind === 'report') this.#report()
     else if (message.kind === 'drain') {
       this.#isDraining = true
       this.#options.lost()
     } else await this.#options.take(message)
+    return undefined
   }
 
   /** A call that a closing primary does not finish is repeated with the next one: no call changes data. */

@@ -5,7 +5,7 @@
 import type { SendHandle } from 'node:child_process'
 import type { ListeningAddress } from '../http/listeners/listener.ts'
 import type { FolderLock, TakeLease } from '../storage/files/folder-lock.ts'
-import { closeHandle } from './message.ts'
+import { closeHandle } from '../wire/socket-handle.ts'
 
 interface KeptSocket {
   readonly address: ListeningAddress

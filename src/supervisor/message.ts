@@ -3,6 +3,7 @@
 import type { SendHandle } from 'node:child_process'
 import type { Server } from 'node:net'
 import type { ListeningAddress } from '../http/listeners/listener.ts'
+import type { MovedConnection } from '../nodes/moved-connection.ts'
 
 export type ServerRequest =
   | { readonly kind: 'lease'; readonly id: number; readonly folder: string }
@@ -17,11 +18,13 @@ export type ServerMessage =
   | { readonly kind: 'keep'; readonly address: ListeningAddress }
   /** The server answers requests. It may want other nodes beside it. */
   | { readonly kind: 'ready'; readonly secondaries?: WantedSecondaries }
+  | ConnectionMessage
 
 export type SupervisorMessage =
   | { readonly kind: 'reply'; readonly id: number; readonly error?: string }
   | StartMessage
   | { readonly kind: 'stop' }
+  | ConnectionMessage
 
 /** The first message to each process. */
 export interface StartMessage {
@@ -36,6 +39,12 @@ export interface StartMessage {
   readonly nodeFolder?: string
   /** The number of a secondary; absent for the primary. */
   readonly secondary?: number
+}
+
+/** From a secondary, and passed on to the primary. Comes with the socket. */
+export interface ConnectionMessage {
+  readonly kind: 'connection'
+  readonly connection: MovedConnection
 }
 
 /** Other nodes that a primary wants beside it. */
@@ -61,10 +70,6 @@ export function isSupervisorMessage(message: unknown): message is SupervisorMess
 export function socketHandle(server: Server): SendHandle | undefined {
   const handle: unknown = Reflect.get(server, '_handle')
   return isSendable(handle) ? handle : undefined
-}
-
-export function closeHandle(handle: SendHandle): void {
-  if (handle && 'close' in handle) handle.close()
 }
 
 /** The types of Node know documented handles only. */

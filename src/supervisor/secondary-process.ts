@@ -1,7 +1,7 @@
 /** One secondary node, restarted whenever it ends, until it is stopped. */
-import { type ChildProcess, type Serializable, spawn } from 'node:child_process'
+import { type ChildProcess, type SendHandle, type Serializable, spawn } from 'node:child_process'
 import type { KeptResources } from './kept-resources.ts'
-import { isServerMessage, type SupervisorMessage } from './message.ts'
+import { type ConnectionMessage, isServerMessage, type SupervisorMessage } from './message.ts'
 import { RestartDelay } from './restart-delay.ts'
 import type { ServerCommand } from './server-command.ts'
 
@@ -11,6 +11,8 @@ export interface SecondaryContext {
   readonly folder: string
   readonly number: number
   readonly resources: KeptResources
+  /** Passes a connection on to the primary. Owns the handle. */
+  readonly passOn: (message: ConnectionMessage, handle: SendHandle) => void
   /** Receives a line about each crash. */
   readonly report: (line: string) => void
 }
@@ -49,12 +51,14 @@ export class SecondaryProcess {
   }
 
   #start(): void {
-    const { command, folder, number, resources } = this.#context
+    const { command, folder, number, resources, passOn } = this.#context
     const { args, environment } = command
     const child = spawn(process.execPath, args, { stdio: ['ignore', 'inherit', 'inherit', 'ipc'], env: environment })
     this.#child = child
-    child.on('message', (message: Serializable) => {
-      if (!isServerMessage(message) || message.kind !== 'take' || !child.connected) return
+    child.on('message', (message: Serializable, handle: SendHandle | undefined) => {
+      if (!isServerMessage(message)) return
+      if (message.kind === 'connection' && handle) passOn(message, handle)
+      if (message.kind !== 'take' || !child.connected) return
       const reply: SupervisorMessage = { kind: 'reply', id: message.id }
       child.send(reply, resources.socket(message.address), () => {})
     })

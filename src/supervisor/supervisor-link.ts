@@ -5,8 +5,10 @@
 import type { SendHandle, Serializable } from 'node:child_process'
 import type { Server } from 'node:net'
 import type { ListeningAddress, ListeningSockets } from '../http/listeners/listener.ts'
+import type { ConnectionSender, MovedConnection, OnConnection } from '../nodes/moved-connection.ts'
 import type { FolderLock } from '../storage/files/folder-lock.ts'
 import { DataFolderError } from '../storage/storage-error.ts'
+import { closeHandle } from '../wire/socket-handle.ts'
 import {
   isSupervisorMessage,
   type ServerMessage,
@@ -28,13 +30,14 @@ interface Reply {
 
 type Unnumbered<Request> = Request extends unknown ? Omit<Request, 'id'> : never
 
-export class SupervisorLink implements ListeningSockets {
+export class SupervisorLink implements ListeningSockets, ConnectionSender {
   readonly #replies = new Map<number, (reply: Reply) => void>()
   readonly #started = Promise.withResolvers<StartMessage>()
   #requests = 0
   #isStopped = false
   #onStop: () => void = () => {}
   #onLost: () => void = () => {}
+  #onConnection: Parameters<OnConnection>[0] = (_, handle) => closeHandle(handle)
 
   /** Undefined in a process that no supervisor started. */
   static connect(): SupervisorLink | undefined {
@@ -63,6 +66,18 @@ export class SupervisorLink implements ListeningSockets {
   onLost(listener: () => void): void {
     this.#onLost = listener
     if (!process.connected) listener()
+  }
+
+  /** For a primary: connections that secondaries move to it. */
+  onConnection: OnConnection = (listener) => {
+    this.#onConnection = listener
+  }
+
+  sendConnection(connection: MovedConnection, handle: SendHandle): Promise<void> {
+    return new Promise((resolve) => {
+      if (!process.connected || !process.send) resolve()
+      else process.send({ kind: 'connection', connection } satisfies ServerMessage, handle, {}, () => resolve())
+    })
   }
 
   ready(secondaries?: WantedSecondaries): void {
@@ -111,6 +126,9 @@ export class SupervisorLink implements ListeningSockets {
       case 'stop':
         this.#isStopped = true
         this.#onStop()
+        break
+      case 'connection':
+        if (handle) this.#onConnection(message.connection, handle)
         break
       case 'reply':
         this.#settle(message.id, {

@@ -7,8 +7,15 @@
 import { type ChildProcess, type SendHandle, type Serializable, spawn } from 'node:child_process'
 import { rm } from 'node:fs/promises'
 import { constants } from 'node:os'
+import { closeHandle } from '../wire/socket-handle.ts'
 import type { KeptResources } from './kept-resources.ts'
-import { isServerMessage, type ServerMessage, type SupervisorMessage, type WantedSecondaries } from './message.ts'
+import {
+  type ConnectionMessage,
+  isServerMessage,
+  type ServerMessage,
+  type SupervisorMessage,
+  type WantedSecondaries,
+} from './message.ts'
 import { RestartDelay } from './restart-delay.ts'
 import { SecondaryProcess } from './secondary-process.ts'
 import type { ServerCommand } from './server-command.ts'
@@ -49,6 +56,8 @@ export class Supervisor {
   #nodeFolder: string | undefined
   /** Counts the starts of the primary. */
   #term = 0
+  /** Sockets of connections that are on their way to the primary. */
+  readonly #passing = new Set<SendHandle>()
 
   constructor(supervised: SupervisedServer, resources: KeptResources, report: (line: string) => void) {
     this.#supervised = supervised
@@ -96,9 +105,20 @@ export class Supervisor {
     this.#nodeFolder = folder
     const { command } = this.#supervised
     this.#secondaries = Array.from({ length: count }, (_, i) => {
-      const context = { command, folder, number: i + 1, resources: this.#resources, report: this.#report }
+      const passOn = (message: ConnectionMessage, handle: SendHandle) => this.#passOn(message, handle)
+      const context = { command, folder, number: i + 1, resources: this.#resources, passOn, report: this.#report }
       return new SecondaryProcess(context)
     })
+  }
+
+  /** The sender has the socket too, and goes on with it where the primary does not get it. */
+  #passOn(message: ConnectionMessage, handle: SendHandle): void {
+    this.#passing.add(handle)
+    const passed = () => {
+      if (this.#passing.delete(handle)) closeHandle(handle)
+    }
+    if (this.#server?.connected) this.#server.send(message, handle, passed)
+    else passed()
   }
 
   #start(previousEnd?: string): void {
@@ -163,6 +183,9 @@ export class Supervisor {
   #serverEnded(server: ChildProcess, end: number | string): void {
     if (server !== this.#server) return
     this.#server = undefined
+    // Node forgets what it has not sent.
+    for (const handle of this.#passing) closeHandle(handle)
+    this.#passing.clear()
     clearTimeout(this.#pause)
     if (this.#isStopping || end === 0 || wasAskedFor(end)) this.#ended.resolve(exitCodeOf(end))
     // It has printed the reason itself.

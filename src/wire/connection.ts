@@ -2,6 +2,7 @@
  * One HTTP/1.1 connection: it parses requests and hands each to the handler with its reply, one at a time. Pipelined
  * requests wait until the previous reply is sent, so requests are handled in order.
  */
+import type { SendHandle } from 'node:child_process'
 import type { Socket } from 'node:net'
 import { type BodyDecoder, bodyDecoder } from './body-decoder.ts'
 import { type ConnectionLimits, DEFAULT_LIMITS, sentBytes } from './connection-limits.ts'
@@ -9,8 +10,16 @@ import { type BodySource, IncomingBody } from './incoming-body.ts'
 import { type Arrival, InputBuffer, serveTogether } from './input.ts'
 import { Reply, type ReplySink, refusalReply } from './reply.ts'
 import { parseHead, Refusal, Request, type RequestHead, type SocketAddresses } from './request.ts'
+import { startReading, stopReading } from './socket-handle.ts'
 
 export type RequestHandler = (request: Request, reply: Reply) => void
+
+/** What another process needs to go on with a connection. */
+export interface DetachedSocket {
+  readonly handle: SendHandle
+  /** Read from it, and not handled. */
+  readonly received: Buffer
+}
 
 /** Pipelined bytes that are buffered; beyond it the socket is paused. */
 const AHEAD_LIMIT_BYTES = 64 * 1024
@@ -45,6 +54,9 @@ export class Connection implements Arrival, ReplySink, BodySource, SocketAddress
   #hasArrived = false
   /** The client has ended its side: it may still read, or be gone. */
   #isHalfClosed = false
+  /** Nothing is read or handled: another process may be about to go on with the socket. */
+  #isDetached = false
+  #requests = 0
   /** The send queue at the last check. */
   #sentBytes = 0
   /** When something was received or sent last; within a head, when that began. */
@@ -83,6 +95,11 @@ export class Connection implements Arrival, ReplySink, BodySource, SocketAddress
 
   get isOpen(): boolean {
     return this.#state === 'open'
+  }
+
+  /** How many requests were begun. */
+  get requests(): number {
+    return this.#requests
   }
 
   get canKeepAlive(): boolean {
@@ -128,6 +145,42 @@ export class Connection implements Arrival, ReplySink, BodySource, SocketAddress
       this.#socket.resume()
     }
     this.#advance()
+  }
+
+  /**
+   * Stops reading and handling, so that another process can go on with the socket; until `reattach` or `release`. Undefined
+   * where that cannot be, above all while a request is under way.
+   */
+  detach(): DetachedSocket | undefined {
+    if (!this.isOpen || !this.#isIdle || this.#isDetached || this.#isClosing || this.#isHalfClosed) return undefined
+    const received = this.#input.contents()
+    if (received.length > AHEAD_LIMIT_BYTES) return undefined
+    const handle = stopReading(this.#socket)
+    if (!handle) return undefined
+    this.#isDetached = true
+    return { handle, received }
+  }
+
+  /** No other process has it: goes on as before. */
+  reattach(): void {
+    if (!this.#isDetached) return
+    this.#isDetached = false
+    if (!this.isOpen) return
+    startReading(this.#socket)
+    this.#advance()
+  }
+
+  /** Another process has the socket. It is closed here, which the client does not notice. */
+  release(): void {
+    this.#state = 'closed'
+    this.#socket.destroy()
+  }
+
+  /** Between two requests, with nothing left to be sent, or received by Node and not given to us. */
+  get #isIdle(): boolean {
+    const socket = this.#socket
+    const isBusy = this.#exchange !== undefined || this.#isStalled || socket.isPaused()
+    return !isBusy && socket.writableLength === 0 && socket.readableLength === 0
   }
 
   /** Closes after the reply under way, or now if there is none. */
@@ -210,7 +263,7 @@ export class Connection implements Arrival, ReplySink, BodySource, SocketAddress
 
   /** Continues with pipelined requests. */
   #resumePipeline(): void {
-    if (!this.isOpen) return
+    if (!this.isOpen || this.#isDetached) return
     this.#socket.resume()
     this.#advance()
   }
@@ -232,6 +285,7 @@ export class Connection implements Arrival, ReplySink, BodySource, SocketAddress
   }
 
   #advance(): void {
+    if (this.#isDetached) return
     try {
       for (let piece = this.#input.first; piece !== undefined && this.isOpen; piece = this.#input.first) {
         if (this.#decoder) this.#receiveBody(piece, this.#decoder)
@@ -262,6 +316,7 @@ export class Connection implements Arrival, ReplySink, BodySource, SocketAddress
   }
 
   #begin(head: RequestHead): void {
+    this.#requests++
     const { isHttp10: isOldVersion, keepsAlive, framing } = head
     const body = framing === 0 ? undefined : new IncomingBody(this)
     const reply = new Reply(this, { isHeadOnly: head.method === 'HEAD', isHttp10: isOldVersion, keepsAlive })

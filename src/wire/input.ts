@@ -78,6 +78,11 @@ export class InputBuffer {
     return checkedLength(text)
   }
 
+  /** All of it, a head that is not complete included. It stays here. */
+  contents(): Buffer {
+    return Buffer.concat(this.#partialHead ? [this.#partialHead.received, ...this.#pieces] : this.#pieces)
+  }
+
   clear(): void {
     this.#pieces = []
     this.#bytes = 0
@@ -105,6 +110,10 @@ class PartialHead {
 
   get length(): number {
     return this.#length
+  }
+
+  get received(): Buffer {
+    return this.#bytes.subarray(0, this.#length)
   }
 
   /** Consumes the bytes of the piece that belong to the head, its end included. Returns their number. */

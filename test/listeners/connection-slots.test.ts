@@ -35,6 +35,28 @@ describe('slots for connections', () => {
     }
   })
 
+  it('move with their connections from a node to the server, and none is lost or made', async () => {
+    for (const limit of [5, 640]) {
+      const server = new ServerSlots()
+      const [node] = nodes(server, () => limit, 1)
+      for (let round = 0; round < 4; round++) {
+        for (let i = 0; i < 5; i++) expect(await node!.take(limit)).toBe(true)
+        for (let i = 0; i < 3; i++) {
+          node!.passOn()
+          server.takeOver()
+        }
+        expect([node!.used, server.used]).toEqual([2, 3])
+        // They are closed at the node, in whatever order.
+        for (let i = 0; i < 5; i++) node!.free()
+        let own = 0
+        while (server.take(limit)) own++
+        expect(own).toBe(limit - 3 - node!.held)
+        for (let i = 0; i < own + 3; i++) server.free()
+        expect([node!.used, server.used]).toEqual([0, 0])
+      }
+    }
+  })
+
   it('are kept at hand where there are many, and go back when they are not used', async () => {
     const limit = 640
     const server = new ServerSlots()

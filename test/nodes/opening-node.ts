@@ -26,6 +26,7 @@ const node = new SecondaryNode({
     if (notice.kind === 'dropped') stores[notice.stores].forget(notice.name)
   },
   lost: () => process.exit(1),
+  giveUp: () => false,
   takeIncrements: () => [],
   takeMetrics: () => new Metrics().report(),
 })

@@ -112,6 +112,11 @@ export class CommandService implements Service {
     await once(child, 'exit')
   }
 
+  /** The supervisor. */
+  get pid(): number | undefined {
+    return this.#child?.pid
+  }
+
   /** The process that the other nodes are connected to; undefined while there is none. */
   get primaryPid(): number | undefined {
     const named = socketsOf('unix').filter(([, , , , , , , path]) => path?.endsWith('/primary.sock'))

@@ -4,6 +4,7 @@ import type { RequestHandler } from '../../src/wire/connection.ts'
 import { sentBytes as bytesSentOn, DEFAULT_LIMITS } from '../../src/wire/connection-limits.ts'
 import { BodyAbortedError } from '../../src/wire/incoming-body.ts'
 import type { Reply } from '../../src/wire/reply.ts'
+import { until } from '../support/until.ts'
 import { understoodAsNodeDoes } from './node-comparison.ts'
 import { settled, turns, wireServer } from './wire-server.ts'
 
@@ -23,6 +24,66 @@ const echo: RequestHandler = async ({ method, url, body }, reply) => {
 function bodies(received: string): string[] {
   return received.split(/HTTP\/1\.1 \d.*?\r\n\r\n/s).slice(1)
 }
+
+describe('a connection that is detached', () => {
+  const request = (path: string) => `GET ${path} HTTP/1.1\r\n${HEAD}\r\n`
+
+  it('reads nothing until it is attached again, and then misses nothing', async () => {
+    const { open, connections, sockets, arrived } = await wireServer(echo)
+    const client = await open()
+    client.write(request('/0'))
+    await client.receives('GET /0')
+    expect(connections[0]?.detach()).toMatchObject({ received: Buffer.alloc(0) })
+    const readBytes = sockets[0]?.bytesRead ?? 0
+    client.write(request('/1') + request('/2'))
+    await until(() => client.isDrained)
+    await turns(20)
+    expect(sockets[0]?.bytesRead).toBe(readBytes)
+    connections[0]?.reattach()
+    await client.receives('GET /2')
+    expect(bodies(client.received)).toEqual(['GET /0 ', 'GET /1 ', 'GET /2 '])
+    await arrived(readBytes)
+    client.end()
+  })
+
+  it('gives what it has received, the beginning of a head included, and keeps it', async () => {
+    const { open, connections, arrived } = await wireServer(echo)
+    for (const cut of [1, 10, request('/later').length - 1]) {
+      const client = await open()
+      const begun = request('/later').slice(0, cut)
+      client.write(request('/0') + begun)
+      await client.receives('GET /0')
+      await arrived(request('/0').length + cut)
+      const connection = connections.at(-1)
+      expect(connection?.detach()?.received.toString()).toBe(begun)
+      connection?.reattach()
+      client.write(request('/later').slice(cut))
+      await client.receives('GET /later')
+      client.end()
+    }
+  })
+
+  it('is none while a request is under way, where it is not kept alive, or is detached already', async () => {
+    let answer = () => {}
+    const { open, connections } = await wireServer(({ url }, reply) => {
+      answer = () => reply.send(200, '', url)
+    })
+    const client = await open()
+    client.write(request('/0'))
+    await until(() => connections[0]?.requests === 1)
+    const [connection] = connections
+    expect(connection?.detach()).toBeUndefined()
+    answer()
+    expect(connection?.detach()).toBeDefined()
+    expect(connection?.detach()).toBeUndefined()
+    connection?.reattach()
+    client.write(`GET /last HTTP/1.1\r\n${LAST}`)
+    await until(() => connection?.requests === 2)
+    answer()
+    expect(connection?.detach()).toBeUndefined()
+    client.end()
+  })
+})
 
 describe('requests of one connection', () => {
   it('are answered in their order, however the bytes are cut', async () => {

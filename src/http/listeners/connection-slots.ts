@@ -38,6 +38,11 @@ export class ServerSlots implements ConnectionSlots {
     this.#used--
   }
 
+  /** For a connection that another node passes on, which gives its slot back. */
+  takeOver(): void {
+    this.#used++
+  }
+
   /** Lends up to as many as are wanted, and says how many. What the borrower says it holds replaces what was counted. */
   lend(borrower: object, { wanted, held }: { wanted: number; held: number }, limit: number): number {
     this.#set(borrower, held)
@@ -92,6 +97,8 @@ export class BorrowedSlots implements ConnectionSlots {
   readonly #timeoutMs: number
   #used = 0
   #held = 0
+  /** Passed on, and not closed here yet. */
+  #passedOn = 0
   #portion = 1
   /** The one question that the lender has not answered. */
   #asked: Promise<number | undefined> | undefined
@@ -119,8 +126,19 @@ export class BorrowedSlots implements ConnectionSlots {
   }
 
   free(): void {
+    if (this.#passedOn > 0) this.#passedOn--
+    else {
+      this.#used--
+      this.#returnIdle()
+    }
+  }
+
+  /** A connection goes on at the lender, and its slot with it. `free` follows when it is closed here. */
+  passOn(): void {
+    this.#passedOn++
     this.#used--
-    this.#returnIdle()
+    this.#held--
+    this.#lender.giveBack(1)
   }
 
   #returnIdle(): void {

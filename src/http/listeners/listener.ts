@@ -35,6 +35,8 @@ export interface ListenerContext {
 interface Clients {
   readonly connections: ReadonlySet<Connection>
   readonly sockets: ReadonlySet<Socket>
+  /** Serves a socket from now on. */
+  readonly connected: (socket: Socket) => Connection
 }
 
 /** How often connections are checked for timeouts. */
@@ -48,6 +50,9 @@ export class Listener {
   readonly #connections: ReadonlySet<Connection>
   /** Sockets of TLS connections, those included that have not finished their handshake. */
   readonly #sockets: ReadonlySet<Socket>
+  readonly #connected: (socket: Socket) => Connection
+  /** Sockets that another process accepted. */
+  readonly #adopted = new Set<Socket>()
   #closing: Promise<void> | undefined
 
   /** Throws an error whose message is for the operator. */
@@ -82,7 +87,13 @@ export class Listener {
     server.removeAllListeners('error').on('error', (error) => {
       log.error('A connection was not accepted.', { error: error.message })
     })
-    const listener = new Listener(plan, portOf(server) ?? port, server, { connections, sockets }, context.limits)
+    const listener = new Listener(
+      plan,
+      portOf(server) ?? port,
+      server,
+      { connections, sockets, connected },
+      context.limits,
+    )
     if (!kept) listening.keep(listener.address, server)
     return listener
   }
@@ -91,7 +102,7 @@ export class Listener {
     plan: ListenerPlan,
     port: number,
     server: Server,
-    { connections, sockets }: Clients,
+    { connections, sockets, connected }: Clients,
     limits: () => ConnectionLimits,
   ) {
     this.plan = plan
@@ -99,6 +110,7 @@ export class Listener {
     this.#server = server
     this.#connections = connections
     this.#sockets = sockets
+    this.#connected = connected
     const reaper = setInterval(() => {
       const nowMs = performance.now()
       const now = limits()
@@ -117,21 +129,31 @@ export class Listener {
     return `${tls ? 'https' : 'http'}://${host.includes(':') ? `[${host}]` : host}:${this.port}/`
   }
 
+  /** Goes on with a socket that another process accepted. */
+  adopt(socket: Socket): void {
+    this.#adopted.add(socket)
+    socket.once('close', () => this.#adopted.delete(socket))
+    this.#connected(socket)
+  }
+
   /** Accepts no new connections from now on. Resolves when the last request is done, or cut off after the limit. */
   close(limitMs: number): Promise<void> {
-    this.#closing ??= new Promise((resolve) => {
-      const timeout = setTimeout(() => {
-        for (const connection of this.#connections) connection.destroy()
-        for (const socket of this.#sockets) socket.destroy()
-      }, limitMs)
-      this.#server.close(() => {
-        clearTimeout(timeout)
-        resolve()
-      })
-      // The last reply says `Connection: close`, so clients send no further request into a connection that ends.
-      for (const connection of this.#connections) connection.closeWhenDone()
-    })
+    this.#closing ??= this.#close(limitMs)
     return this.#closing
+  }
+
+  async #close(limitMs: number): Promise<void> {
+    const timeout = setTimeout(() => {
+      for (const connection of this.#connections) connection.destroy()
+      for (const socket of this.#sockets) socket.destroy()
+    }, limitMs)
+    // The server knows of those only that it has accepted itself.
+    const adopted = [...this.#adopted].map((socket) => new Promise((resolve) => socket.once('close', resolve)))
+    const accepted = new Promise((resolve) => this.#server.close(resolve))
+    // The last reply says `Connection: close`, so clients send no further request into a connection that ends.
+    for (const connection of this.#connections) connection.closeWhenDone()
+    await Promise.all([accepted, ...adopted])
+    clearTimeout(timeout)
   }
 }
 
@@ -250,6 +272,11 @@ export class OpenConnections {
     return taking.then((isTaken) => this.#admit(socket, isTaken))
   }
 
+  /** A connection that has a slot already. */
+  adopt(socket: Socket): void {
+    socket.once('close', () => this.#slots.free())
+  }
+
   #admit(socket: Socket, hasSlot: boolean): Admission {
     if (socket.destroyed) {
       // It was closed while it waited. Nothing would say so again.
@@ -257,7 +284,7 @@ export class OpenConnections {
       return 'cut off'
     }
     if (hasSlot) {
-      socket.once('close', () => this.#slots.free())
+      this.adopt(socket)
       return 'served'
     }
     if (this.#refused >= REFUSED_LIMIT) return 'cut off'

@@ -1,6 +1,6 @@
 /** The listeners of a server. They follow the configuration while it runs, without cutting off requests under way. */
 
-import { createServer } from 'node:net'
+import { createServer, type Socket } from 'node:net'
 import type { Log } from '../../runtime/log/log.ts'
 import type { RequestHandler } from '../../wire/connection.ts'
 import { type ConnectionLimits, DEFAULT_LIMITS } from '../../wire/connection-limits.ts'
@@ -67,6 +67,18 @@ export class Listeners {
   /** The real ports of now. */
   get ports(): ListenerPorts {
     return { plain: this.#plain?.port, secure: this.#secure?.port }
+  }
+
+  /** Whether a connection without TLS can go on here. */
+  get canAdopt(): boolean {
+    return this.#plain !== undefined
+  }
+
+  /** Goes on with a connection without TLS that another process accepted and that has a slot. */
+  adopt(socket: Socket): void {
+    this.#open.adopt(socket)
+    if (this.#plain) this.#plain.adopt(socket)
+    else socket.destroy()
   }
 
   /** Throws when the plain address cannot be bound. If only the TLS address fails, the server logs it and continues. */
