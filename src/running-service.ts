@@ -16,6 +16,7 @@ import { hostsWithoutOriginCheck } from './http/negotiation/browser-policy.ts'
 import { ReplyCounts } from './http/server/request-log.ts'
 import type { ConnectionAdopter } from './nodes/arriving-connections.ts'
 import type { OnConnection } from './nodes/moved-connection.ts'
+import { ReturningConnections } from './nodes/returning-connections.ts'
 import { type DescriptorBudget, descriptorBudget, descriptorLimit } from './runtime/descriptor-budget.ts'
 import { silentLog } from './runtime/log/log.ts'
 import { ServerLog } from './runtime/log/server-log.ts'
@@ -63,6 +64,7 @@ export class RunningService implements Service {
   /** Of this process. A later process of the same supervisor has a later time. */
   readonly #startedMs: number
   readonly #onConnection: OnConnection | undefined
+  readonly #returning = new ReturningConnections()
   /** How often the data was opened. */
   #openings = 0
   #parts: ServiceParts | undefined
@@ -182,6 +184,7 @@ export class RunningService implements Service {
         secondaries: secondaries.count,
         adopter: this.#adopter,
         onConnection: this.#onConnection,
+        returning: this.#returning,
       },
       // Not by the system clock, which may be set back.
       usedGenerations: secondaries && !isFirst ? Math.floor(this.#startedMs + performance.now()) : 0,
@@ -198,7 +201,8 @@ export class RunningService implements Service {
       },
       adopt: (socket) => {
         this.#slots.takeOver()
-        listeners.adopt(socket)
+        const connection = listeners.adopt(socket)
+        if (connection) this.#returning.add(connection)
       },
     }
   }

@@ -194,6 +194,7 @@ export async function openParts(folders: DataFolders, surroundings: PartsSurroun
     disk: async () => (isOnDisk ? diskSpaceAt(folders.databases) : undefined),
     restart,
     ...(node && { gather: () => node.gather() }),
+    ...(surroundings.nodes && { returning: surroundings.nodes.returning }),
     ...(data.refreshed && { refreshed: (database) => refreshed(data, database, auth.settings.usersDatabase) }),
   })
   const compactionDaemon = new CompactionDaemon({

@@ -5,6 +5,7 @@
 import { Connection } from '../wire/connection.ts'
 import type { Request } from '../wire/request.ts'
 import type { ConnectionSender } from './moved-connection.ts'
+import { RequestRuns } from './request-runs.ts'
 
 export interface DepartingOptions {
   readonly sender: ConnectionSender
@@ -21,12 +22,6 @@ const FORWARDED_IN_A_ROW = 32
 /** How long a client waits at most for a primary that does not ask. Its connection then stays. */
 const TIMEOUT_MS = 2_000
 
-interface Run {
-  /** Of the connection, when it was counted last. */
-  requests: number
-  forwarded: number
-}
-
 interface Departure {
   readonly number: number
   readonly connection: Connection
@@ -35,7 +30,7 @@ interface Departure {
 
 export class DepartingConnections {
   readonly #options: DepartingOptions
-  readonly #runs = new WeakMap<Connection, Run>()
+  readonly #forwarded = new RequestRuns()
   /** One at a time: others are forwarded meanwhile, and so wait for nothing. */
   #departure: Departure | undefined
   #isSending = false
@@ -48,11 +43,8 @@ export class DepartingConnections {
   /** The reply to a request that was forwarded is sent. */
   forwarded({ addresses }: Request): void {
     if (!(addresses instanceof Connection)) return
-    const run = this.#runs.get(addresses) ?? { requests: 0, forwarded: 0 }
-    run.forwarded = addresses.requests === run.requests + 1 ? run.forwarded + 1 : 1
-    run.requests = addresses.requests
-    this.#runs.set(addresses, run)
-    if (run.forwarded >= FORWARDED_IN_A_ROW && this.#begin(addresses)) run.forwarded = 0
+    const isWriter = this.#forwarded.count(addresses) >= FORWARDED_IN_A_ROW
+    if (isWriter && this.#begin(addresses)) this.#forwarded.restart(addresses)
   }
 
   /** The primary has the socket of this connection. Says whether it may go on with it. */

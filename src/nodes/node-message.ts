@@ -10,6 +10,7 @@ import type { ViewDesign } from '../views/design/view-design.ts'
 import { ReductionError } from '../views/reductions/reduction.ts'
 import type { ConnectionAdopter } from './arriving-connections.ts'
 import type { OnConnection } from './moved-connection.ts'
+import type { ReturningConnections } from './returning-connections.ts'
 
 /** How the nodes of a server find each other, and the term of the primary. */
 export interface NodePlace {
@@ -26,6 +27,7 @@ export interface NodePlace {
   readonly adopter: ConnectionAdopter
   /** How they come; undefined where none do. */
   readonly onConnection: OnConnection | undefined
+  readonly returning: ReturningConnections
 }
 
 /** A setting and its value; null where it was removed. */

@@ -119,6 +119,30 @@ describe('a connection to a secondary', { timeout: 120_000 }, () => {
     }
   })
 
+  it('is closed after many requests in a row that any node can answer, with the reply to the last one', async () => {
+    const { primary, secondary } = nodes
+    const connection = await PlacedConnection.openAt(service.url, secondary)
+    await writeUntilMoved(connection, nodes, '/db/loaded')
+    const reads = (count: number) => connection.write(requestText('GET', '/db/loaded-1').repeat(count))
+    reads(900)
+    expect(await connection.replies(900)).toHaveLength(900)
+    expect(await connection.request('PUT', '/db/between', {})).toMatchObject({ status: 201 })
+    reads(999)
+    expect(await connection.replies(999)).toHaveLength(999)
+    expect(connection.holders([primary, secondary])).toEqual([primary])
+    expect(connection.isClosed).toBe(false)
+    expect(await connection.request('GET', '/db/loaded-2')).toMatchObject({ status: 200 })
+    await until(() => connection.isClosed)
+  })
+
+  it('is not closed where the primary has accepted it itself', async () => {
+    const connection = await PlacedConnection.openAt(service.url, nodes.primary)
+    connection.write(requestText('GET', '/db').repeat(10) + requestText('GET', '/').repeat(1200))
+    expect(await connection.replies(1210)).toHaveLength(1210)
+    expect(await connection.request('GET', '/')).toMatchObject({ status: 200 })
+    connection.close()
+  })
+
   it('keeps the address of its client', async () => {
     const { secondary } = nodes
     const connection = await PlacedConnection.openAt(service.url, secondary)

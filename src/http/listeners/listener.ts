@@ -130,10 +130,10 @@ export class Listener {
   }
 
   /** Goes on with a socket that another process accepted. */
-  adopt(socket: Socket): void {
+  adopt(socket: Socket): Connection {
     this.#adopted.add(socket)
     socket.once('close', () => this.#adopted.delete(socket))
-    this.#connected(socket)
+    return this.#connected(socket)
   }
 
   /** Accepts no new connections from now on. Resolves when the last request is done, or cut off after the limit. */

@@ -2,7 +2,7 @@
 
 import { createServer, type Socket } from 'node:net'
 import type { Log } from '../../runtime/log/log.ts'
-import type { RequestHandler } from '../../wire/connection.ts'
+import type { Connection, RequestHandler } from '../../wire/connection.ts'
 import { type ConnectionLimits, DEFAULT_LIMITS } from '../../wire/connection-limits.ts'
 import type { ConnectionSlots } from './connection-slots.ts'
 import {
@@ -75,10 +75,11 @@ export class Listeners {
   }
 
   /** Goes on with a connection without TLS that another process accepted and that has a slot. */
-  adopt(socket: Socket): void {
+  adopt(socket: Socket): Connection | undefined {
     this.#open.adopt(socket)
-    if (this.#plain) this.#plain.adopt(socket)
-    else socket.destroy()
+    if (this.#plain) return this.#plain.adopt(socket)
+    socket.destroy()
+    return undefined
   }
 
   /** Throws when the plain address cannot be bound. If only the TLS address fails, the server logs it and continues. */

@@ -192,6 +192,8 @@ async function dispatch(first: Call, sender: AuthenticatedCall, context: AppCont
     } else authorizeOnServer(sender, operation.who)
     count(call, operation, context)
     if (context.primary?.gather && OF_ALL_NODES.has(call.segment(0))) await context.primary.gather()
+    const returning = context.primary?.returning
+    if (returning && operation.secondary?.answers(call)) returning.read(call.request, call.reply)
     const reply = await answerOf(operation, call, context)
     if (!(reply instanceof Rewritten)) return reply
     if (rewrites >= context.settings.current.rewriteLimit) {
