@@ -17,6 +17,8 @@ import type { ViewDesign } from './design/view-design.ts'
 import { type IndexState, StateReader, type ViewTree, viewTrees } from './layout/index-state.ts'
 import type { Client, Freshness, IndexInformation, IndexSizes, OpenIndex } from './reading/open-index.ts'
 import { PublishedIndex, RecentState } from './reading/published-index.ts'
+import type { ReadChanges } from './updating/batch-reader.ts'
+import { firstChanges } from './updating/changed-documents.ts'
 import type { IndexPlace, IndexRunner } from './updating/index-runner.ts'
 import type { IndexBehind, UpdateProgress } from './updating/update-request.ts'
 
@@ -112,14 +114,17 @@ export class ViewIndex {
     using held = new DisposableStack()
     const { store, database } = this.place
     const view = store.sharing ? held.use(database.view()) : undefined
+    const changes = view && this.#changesIn(view)
     const [required, first] = await this.#compared(view)
     for (let read = first; ; read = await this.#read()) {
       const index = this.#publishedAs(read.snapshot, read.state)
       if (await this.#hasReached(index, required)) return index
       this.#changesToCome = changesBetween(index, required)
-      const { state, version } = read
-      const behind = view && read === first ? { view, database: required, state, version } : undefined
-      // From now on the run has it.
+      const behind =
+        view && read === first
+          ? { ...read, snapshot: read.snapshot.share(), view, database: required, changes }
+          : undefined
+      // From now on the run has them.
       if (behind) held.move()
       if (freshness === 'update after') {
         this.#startRun(behind)
@@ -223,6 +228,16 @@ export class ViewIndex {
     }
   }
 
+  /** Where it is known that the index is behind, changes are read together with the states. */
+  #changesIn({ snapshot }: DatabaseView): ReadChanges | undefined {
+    const since = this.#lastSequence
+    if (!this.lag || since === undefined || this.#running) return undefined
+    const firstPage = firstChanges(snapshot, since)
+    // Who needs them gets the error.
+    firstPage.catch(() => {})
+    return { since, firstPage }
+  }
+
   async #published(): Promise<PublishedIndex> {
     const { snapshot, state } = await this.#read()
     return this.#publishedAs(snapshot, state)
@@ -272,7 +287,7 @@ export class ViewIndex {
 
   /** Resolves when a state may be new enough. */
   async #reach(required: Required, signal: AbortSignal | undefined, behind: IndexBehind | undefined): Promise<void> {
-    if (signal?.aborted || this.#ending.signal.aborted) behind?.view.release()
+    if (signal?.aborted || this.#ending.signal.aborted) release(behind)
     signal?.throwIfAborted()
     this.#ending.signal.throwIfAborted()
     const { promise, resolve, reject } = Promise.withResolvers<void>()
@@ -300,7 +315,7 @@ export class ViewIndex {
   /** Takes ownership of what was found behind. */
   #startRun(behind?: IndexBehind): void {
     if (this.#running) {
-      behind?.view.release()
+      release(behind)
       return
     }
     const cancelling = new AbortController()
@@ -332,7 +347,7 @@ export class ViewIndex {
       this.#fail(error)
     } finally {
       task.end()
-      behind?.view.release()
+      release(behind)
     }
   }
 
@@ -370,6 +385,11 @@ export class ViewIndex {
       task.end()
     }
   }
+}
+
+function release(behind: IndexBehind | undefined): void {
+  behind?.view.release()
+  behind?.snapshot.release()
 }
 
 /** How many documents changed since the index was brought up to date: what a run will have to read. */

@@ -5,12 +5,18 @@
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { DatabaseView } from '../../database/database-view.ts'
-import type { DatabaseState } from '../../database/layout/keys.ts'
 import { RequestError } from '../../document/request-error.ts'
 import type { Functions } from '../../functions/functions.ts'
 import type { Run } from '../../runtime/fair-semaphore.ts'
+import type { Page } from '../../storage/store.ts'
 import { mapProgram, type ViewDesign } from '../design/view-design.ts'
-import { type BatchLimits, type ChangedBatch, type DocumentListener, readChanged } from './changed-documents.ts'
+import {
+  type BatchLimits,
+  type ChangedBatch,
+  type DocumentListener,
+  type ReadChangedOptions,
+  readChanged,
+} from './changed-documents.ts'
 import { DocumentMapping, type MappedCall } from './mapped-documents.ts'
 
 /** A database as indexes read it, without access rules. */
@@ -32,6 +38,17 @@ export interface MappedBatch {
   readonly isLast: boolean
 }
 
+/** What the first batch is read in, and what is known of it. */
+export interface FirstBatch extends Pick<ReadChangedOptions, 'state' | 'onChanges'>, Partial<ReadChanges> {
+  readonly view: DatabaseView
+}
+
+/** Changes that were read before it was known that they are needed. */
+export interface ReadChanges {
+  readonly since: number
+  readonly firstPage: Promise<Page>
+}
+
 export interface BatchReaderOptions {
   readonly source: IndexSource
   readonly design: ViewDesign
@@ -49,7 +66,7 @@ export class BatchReader {
   /** The expected number that fits, from previous batches. */
   #changes: number
   /** The state that the first batch is read in. */
-  #first: { readonly view: DatabaseView; readonly state: Promise<DatabaseState> } | undefined
+  #first: FirstBatch | undefined
   #ahead: { readonly since: number; readonly batch: Promise<MappedBatch> } | undefined
   #documentsAhead: { readonly since: number; readonly read: Promise<ChangedBatch> } | undefined
 
@@ -59,9 +76,9 @@ export class BatchReader {
     this.#changes = this.#mostChanges
   }
 
-  /** Takes ownership of a view: the first batch is read in it. Its state is not read again. */
-  beginIn(view: DatabaseView, state: Promise<DatabaseState>): void {
-    this.#first = { view, state }
+  /** Takes ownership of a view: the first batch is read in it. */
+  beginIn(first: FirstBatch): void {
+    this.#first = first
   }
 
   /** The batch after a sequence. Batches must be requested in order. */
@@ -146,10 +163,16 @@ export class BatchReader {
   /** The snapshot is released when all is read: functions that take long do not hold it. */
   async #readChanged(since: number, onDocuments?: DocumentListener): Promise<ChangedBatch> {
     const { source, design, limits } = this.#options
-    const { view: first, state } = this.#first ?? {}
+    const { view: first, since: firstSince, firstPage, ...known } = this.#first ?? {}
     this.#first = undefined
     using view = first ?? source.view()
-    return await readChanged(view, since, design, { ...limits, changes: this.#changes }, { onDocuments, state })
+    return await readChanged(
+      view,
+      since,
+      design,
+      { ...limits, changes: this.#changes },
+      { ...known, onDocuments, firstPage: since === firstSince ? firstPage : undefined },
+    )
   }
 
   #adapt(changes: number, calls: readonly MappedCall[]): void {

@@ -44,14 +44,20 @@ export interface ReadChangedOptions {
   readonly onDocuments?: DocumentListener | undefined
   /** Of the view, if it was read before. */
   readonly state?: Promise<DatabaseState> | undefined
+  readonly onChanges?: ChangesListener | undefined
+  /** The first changes, if they were read before. */
+  readonly firstPage?: Promise<Page> | undefined
 }
+
+/** Called with the ids of changed documents before their bodies are read: what else is read of them goes with these. */
+export type ChangesListener = (ids: readonly Buffer[]) => void
 
 export async function readChanged(
   view: DatabaseView,
   since: number,
   options: ReadingOptions,
   limits: BatchLimits,
-  { onDocuments, state = view.state() }: ReadChangedOptions = {},
+  { onDocuments, state = view.state(), onChanges, firstPage }: ReadChangedOptions = {},
 ): Promise<ChangedBatch> {
   const documents: ChangedDocument[] = []
   // Where it has to be read, that is done together with the first changes. A failure is reported when it is awaited.
@@ -62,7 +68,8 @@ export async function readChanged(
   let rest: KeyRange | undefined = changesSince(since)
   while (rest && changes < limits.changes && bytes < limits.bytes) {
     const left = { changes: limits.changes - changes, bytes: limits.bytes - bytes }
-    const page = await readChangedPage(view.snapshot, rest, options, left)
+    const found = changes === 0 ? await firstPage : undefined
+    const page = await readChangedPage(view.snapshot, rest, options, left, { found, onChanges })
     const some = await documentTexts(view, page, options)
     for (const document of some) {
       bytes += document.text?.length ?? 0
@@ -101,16 +108,26 @@ export interface ChangedPage {
 
 const PAGE_CHANGES = 256
 
+/** The first rows of changes: as many as are read together. */
+export function firstChanges(snapshot: Snapshot, since: number): Promise<Page> {
+  return snapshot.page(changesSince(since), { rows: PAGE_CHANGES })
+}
+
 /** The first changes of a range, up to a page of them. */
 export async function readChangedPage(
   snapshot: Snapshot,
   range: KeyRange,
   options: ReadingOptions,
   limits: BatchLimits,
+  {
+    found: known,
+    onChanges,
+  }: { readonly found?: Page | undefined; readonly onChanges?: ChangesListener | undefined } = {},
 ): Promise<ChangedPage> {
-  const page = await snapshot.page(range, { rows: Math.min(PAGE_CHANGES, limits.changes) })
+  const page = known ?? (await snapshot.page(range, { rows: Math.min(PAGE_CHANGES, limits.changes) }))
   const { block, length } = page
   const found = changesOf(page, options)
+  onChanges?.(found.map(({ places }) => idsOf(block, places).id))
   const bodies = await bodiesOf(snapshot, found, limits.bytes)
   const changes = withBodies(found, bodies.length)
   const next = found[changes.length]

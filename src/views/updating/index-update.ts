@@ -8,12 +8,13 @@ import { type LeaseProof, leased, shown, type WorkLease } from '../../storage/le
 import { LeaseLostError } from '../../storage/storage-error.ts'
 import type { Snapshot, Store } from '../../storage/store.ts'
 import { buildIndex } from '../building/first-build.ts'
-import { STATE_KEY } from '../layout/index-layout.ts'
+import { documentKey, STATE_KEY } from '../layout/index-layout.ts'
 import { encodeState, type IndexState, newState, readState, type ViewTree, viewTrees } from '../layout/index-state.ts'
 import { BatchReader, type MappedBatch } from './batch-reader.ts'
+import { ExpectedSnapshot, KnownRows } from './expected-snapshot.ts'
 import { commitRows, OutrunError, type Reached, TooManyRowsError } from './index-commit.ts'
 import { documentsOf, type MappedDocument } from './mapped-documents.ts'
-import { planRows } from './row-changes.ts'
+import { type PlannedRows, planRows } from './row-changes.ts'
 import type { IndexBehind, UpdateRequest } from './update-request.ts'
 
 /** Changes of one commit, unless a request says how many. */
@@ -28,6 +29,9 @@ const CHANGES_WORTH_TELLING = 100
 
 /** Changes that are worth a lease, where several servers could bring the index up to date. */
 const LEASED_CHANGES = BATCH_CHANGES
+
+/** Of more documents it is read with the commit which rows they have. */
+const DOCUMENTS_READ_AHEAD = 100
 
 /** So often another server may be faster. */
 const MOST_TRIES = 1000
@@ -110,6 +114,9 @@ class IndexUpdate {
   #totalChanges = 0
   /** Of the store when the state was read or committed. */
   #version: number | undefined
+  /** Of that version. */
+  #snapshot: Snapshot | undefined
+  #knownRows: Promise<KnownRows> | undefined
   #trees: { readonly salt: string; readonly trees: readonly ViewTree[] } | undefined
 
   constructor(request: UpdateRequest, lease: LeaseProof | undefined) {
@@ -136,20 +143,24 @@ class IndexUpdate {
     }
   }
 
-  stop(): Promise<void> {
-    return this.#reader.stop()
+  async stop(): Promise<void> {
+    this.#snapshot?.release()
+    await this.#reader.stop()
   }
 
   /** The states that it begins with. The first changes are read in that of the database. */
-  async #begin(): Promise<Omit<IndexBehind, 'view'>> {
+  async #begin(): Promise<Pick<IndexBehind, 'database' | 'state' | 'version'>> {
     const { store, source, behind } = this.#request
     if (behind) {
-      this.#reader.beginIn(behind.view, Promise.resolve(behind.database))
+      const { view, database, snapshot, changes } = behind
+      this.#snapshot = snapshot
+      const onChanges = (ids: readonly Buffer[]) => this.#readDocumentRows(ids)
+      this.#reader.beginIn({ view, state: Promise.resolve(database), onChanges, ...changes })
       return behind
     }
     const view = source.view()
     const databaseState = view.state()
-    this.#reader.beginIn(view, databaseState)
+    this.#reader.beginIn({ view, state: databaseState })
     // In one turn: where other servers write too, both are read in one transaction, and the index is not ahead.
     using snapshot = store.snapshot()
     const [database, state, version] = await Promise.all([
@@ -158,6 +169,22 @@ class IndexUpdate {
       snapshot.version(),
     ])
     return { database, state, version }
+  }
+
+  /** Which rows the documents of the first batch have in the index, read together with their bodies if they are few. */
+  #readDocumentRows(ids: readonly Buffer[]): void {
+    const snapshot = this.#snapshot
+    this.#snapshot = undefined
+    if (!snapshot) return
+    const keys = ids.length <= DOCUMENTS_READ_AHEAD ? ids.map(documentKey) : []
+    this.#knownRows = snapshot.getMany(keys).then((values) => {
+      snapshot.release()
+      const known = new KnownRows()
+      known.add(keys, values)
+      return known
+    })
+    // A failure is reported when it is awaited.
+    this.#knownRows.catch(() => snapshot.release())
   }
 
   /** One commit further; undefined when that is not possible and the index must be rebuilt. */
@@ -239,6 +266,8 @@ class IndexUpdate {
       if (committed !== state && committed) return committed
     }
     await this.#reader.stop()
+    this.#version = undefined
+    this.#knownRows = undefined
     const onRead = (changes: number) => {
       this.#changesDone += changes
       this.#tell(NOTHING_REACHED)
@@ -253,6 +282,13 @@ class IndexUpdate {
     { isFirst }: { readonly isFirst: boolean },
   ): Promise<IndexState> {
     const { store, design } = this.#request
+    const [version, knownRows] = [this.#version, await this.#knownRows]
+    this.#knownRows = undefined
+    if (store.sharing && version !== undefined && knownRows) {
+      using expected = new ExpectedSnapshot(store, version, knownRows)
+      const rows = await planRows(expected, documents, design)
+      return await this.#commitRows(expected, state, rows, reached)
+    }
     using snapshot = store.snapshot()
     // The rows are made for this very state of the index. The commit would not be refused if another server changed it before
     // the snapshot was taken.
@@ -261,8 +297,12 @@ class IndexUpdate {
       planRows(snapshot, documents, design),
     ])
     if (!isCurrent) throw new OutrunError()
+    return await this.#commitRows(snapshot, state, rows, reached)
+  }
+
+  async #commitRows(snapshot: Snapshot, state: IndexState, rows: PlannedRows, reached: Reached): Promise<IndexState> {
     const index = { trees: this.#treesOf(state), lease: this.#lease }
-    const committed = await commitRows(store, snapshot, state, index, rows, reached)
+    const committed = await commitRows(this.#request.store, snapshot, state, index, rows, reached)
     this.#version = committed.version
     return committed.state
   }

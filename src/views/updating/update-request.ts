@@ -4,12 +4,12 @@ import type { DatabaseState } from '../../database/layout/keys.ts'
 import type { Functions } from '../../functions/functions.ts'
 import type { Run } from '../../runtime/fair-semaphore.ts'
 import type { WorkLeases } from '../../storage/leases/work-leases.ts'
-import type { Store } from '../../storage/store.ts'
+import type { Snapshot, Store } from '../../storage/store.ts'
 import type { SortedRuns } from '../building/sorted-runs.ts'
 import type { ViewDesign } from '../design/view-design.ts'
 import type { IndexMemory } from '../layout/index-memory.ts'
 import type { IndexState } from '../layout/index-state.ts'
-import type { IndexSource } from './batch-reader.ts'
+import type { IndexSource, ReadChanges } from './batch-reader.ts'
 
 export interface UpdateRequest {
   readonly source: IndexSource
@@ -42,6 +42,10 @@ export interface IndexBehind {
   readonly state: IndexState | undefined
   /** Of its store. */
   readonly version: number
+  /** Where that state can be read; an update releases it with the view. */
+  readonly snapshot: Snapshot
+  /** The first changes since a sequence, which is mostly the one that the index has reached. */
+  readonly changes?: ReadChanges | undefined
 }
 
 export interface UpdateProgress {
