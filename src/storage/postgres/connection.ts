@@ -5,12 +5,11 @@
 import pg from 'pg'
 import { CommitFailedError, EngineRefusalError, EngineUnavailableError, StorageError } from '../storage-error.ts'
 import type { EngineAddress } from './engine-address.ts'
+import { type Parameter, type ResultRow, SentQuery } from './sent-query.ts'
 import { dialectOf, isOutOfSpace, isRetryable, isUnavailable, type LockBounds, type SqlDialect } from './sql-dialect.ts'
 import type { Statement } from './statements.ts'
 
-/** Columns are text or null. */
-export type ResultRow = readonly (string | null)[]
-export type Parameter = Buffer | string | number | null
+export type { Parameter, ResultRow }
 
 /** The statement changed nothing and may be retried. */
 export class RetryableError extends StorageError {
@@ -22,9 +21,6 @@ const CONNECT_TIMEOUT_MS = 5000
 const BEGIN_READING = 'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY'
 /** How long a finished read transaction stays open: with many reads, the next one begins sooner and ends it. */
 const END_READING_MS = 2
-
-/** All results are read as text, whatever their type. */
-const AS_TEXT = { getTypeParser: () => (text: string) => text }
 
 export class Connection {
   readonly #client: pg.Client
@@ -92,13 +88,7 @@ export class Connection {
   run(statement: Statement, parameters: readonly Parameter[]): Promise<ResultRow[]> {
     // A read transaction that is not needed any more would show an old state.
     if (this.#ending) this.#endReading()
-    return this.#send({
-      name: statement.name,
-      text: statement.text,
-      values: [...parameters],
-      rowMode: 'array',
-      types: AS_TEXT,
-    })
+    return this.#send(statement, parameters)
   }
 
   /** What was sent in this turn leaves now: the server works on it while this turn goes on. */
@@ -110,7 +100,7 @@ export class Connection {
 
   /** For text that runs once, or has several statements. */
   script(text: string): Promise<ResultRow[]> {
-    return this.#send({ text, rowMode: 'array', types: AS_TEXT })
+    return this.#send({ text })
   }
 
   /** Begins a read transaction. The one before it ends with the same message. */
@@ -147,13 +137,14 @@ export class Connection {
     this.script('COMMIT').catch(() => this.destroy())
   }
 
-  async #send(query: pg.QueryArrayConfig): Promise<ResultRow[]> {
+  async #send(statement: Partial<Statement>, parameters?: readonly Parameter[]): Promise<ResultRow[]> {
     if (this.#isBroken) throw new EngineUnavailableError(LOST)
     if (this.#pending++ === 0) this.#busySince = performance.now()
     this.#cork()
     try {
-      const { rows } = await this.#client.query<(string | null)[]>(query)
-      return rows ?? []
+      return await new Promise<ResultRow[]>((resolve, reject) => {
+        this.#client.query(new SentQuery(statement, parameters, { resolve, reject }))
+      })
     } catch (error) {
       throw storageError(error)
     } finally {

@@ -5,6 +5,7 @@ import { PostgresEngine } from '../../../src/storage/postgres/postgres-engine.ts
 import { dialectOf, isRetryable, isUnavailable } from '../../../src/storage/postgres/sql-dialect.ts'
 import { STATEMENTS, type Statement } from '../../../src/storage/postgres/statements.ts'
 import { byteaArray, bytesOf, int8Array } from '../../../src/storage/postgres/wire-values.ts'
+import { EngineUnavailableError } from '../../../src/storage/storage-error.ts'
 import { describeOnPostgres } from '../../support/on-postgres.ts'
 import { sharedPostgres } from '../../support/postgres.ts'
 
@@ -55,6 +56,34 @@ describeOnPostgres('the statements', () => {
       true,
     ])
     expect(await connection.run(echo, [int8Array([]), byteaArray([])])).toEqual([])
+  })
+
+  it('are prepared once, and again when that failed', async () => {
+    const refused: Statement = { name: 'refused', text: 'SELECT 1 / $1::bigint' }
+    const sum: Statement = { name: 'sum', text: 'SELECT $1::bigint + $2::bigint, $3::text' }
+    await connection.script('BEGIN')
+    const sent = await Promise.allSettled([
+      connection.run(refused, [0]),
+      connection.run(sum, [1, 2, null]),
+      connection.script('ROLLBACK'),
+    ])
+    expect(sent.map(({ status }) => status)).toEqual(['rejected', 'rejected', 'fulfilled'])
+    const answers = await Promise.all([
+      connection.run(sum, [1, 2, null]),
+      connection.run(refused, [1]),
+      connection.run(sum, [3, 4, 'text']),
+    ])
+    expect(answers).toEqual([[['3', null]], [['1']], [['7', 'text']]])
+    const prepared = await connection.script("SELECT name FROM pg_prepared_statements WHERE name IN ('sum', 'refused')")
+    expect(prepared).toHaveLength(2)
+  })
+
+  it('fail when their connection is lost', async () => {
+    const lost = await Connection.open(parseAddress((await sharedPostgres()).address()))
+    const waiting = lost.run({ name: 'wait', text: 'SELECT pg_sleep($1)' }, ['60'])
+    lost.destroy()
+    await expect(waiting).rejects.toThrow(EngineUnavailableError)
+    await expect(lost.run(STATEMENTS.number, [])).rejects.toThrow(EngineUnavailableError)
   })
 })
 
