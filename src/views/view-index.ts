@@ -118,7 +118,7 @@ export class ViewIndex {
     const [required, first] = await this.#compared(view)
     for (let read = first; ; read = await this.#read()) {
       const index = this.#publishedAs(read.snapshot, read.state)
-      if (await this.#hasReached(index, required)) return index
+      if (await releasedOnError(index, () => this.#hasReached(index, required))) return index
       this.#changesToCome = changesBetween(index, required)
       const behind =
         view && read === first
@@ -390,6 +390,16 @@ export class ViewIndex {
 function release(behind: IndexBehind | undefined): void {
   behind?.view.release()
   behind?.snapshot.release()
+}
+
+/** Of an index that nobody gets if the work fails: on PostgreSQL it would keep its connection. */
+async function releasedOnError<T>(index: OpenIndex, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work()
+  } catch (error) {
+    index.release()
+    throw error
+  }
 }
 
 /** How many documents changed since the index was brought up to date: what a run will have to read. */

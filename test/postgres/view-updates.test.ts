@@ -1,5 +1,7 @@
 import { expect, it, onTestFinished, vi } from 'vitest'
+import { Database } from '../../src/database/database.ts'
 import { Connection } from '../../src/storage/postgres/connection.ts'
+import { TooManyReadersError } from '../../src/storage/storage-error.ts'
 import { Client, TestDatabase } from '../support/client.ts'
 import { describeOnPostgres } from '../support/on-postgres.ts'
 import { sharedPostgres } from '../support/postgres.ts'
@@ -116,5 +118,29 @@ describeOnPostgres('a view of databases in PostgreSQL', () => {
     }
     // Now and then a boundary of a tree comes, or a timer ends a transaction early.
     expect(counts.sort((a, b) => a - b)[5]).toBeLessThanOrEqual(17)
+  })
+
+  it('holds no connection after a query that failed', async () => {
+    const [database] = await viewsOn(1)
+    // The index is ahead of what the query has seen, and then it cannot be read how far the database is.
+    const { stateIn } = Database.prototype
+    const seen = vi.spyOn(Database.prototype, 'stateIn').mockImplementation(async function (this: Database, view) {
+      const state = await stateIn.call(this, view)
+      return { ...state, updateSequence: state.updateSequence - 1 }
+    })
+    const latest = vi
+      .spyOn(Database.prototype, 'latestState')
+      .mockRejectedValue(new TooManyReadersError('None is free.'))
+    onTestFinished(() => {
+      seen.mockRestore()
+      latest.mockRestore()
+    })
+    // More of them than there are connections for reading.
+    for (let query = 0; query < 20; query++) {
+      expect((await database!.get('_design/d/_view/plain?limit=1')).status).toBe(503)
+    }
+    seen.mockRestore()
+    latest.mockRestore()
+    expect((await database!.get('_design/d/_view/plain?limit=1')).status).toBe(200)
   })
 })
