@@ -1,12 +1,14 @@
 import { expect, it, onTestFinished, vi } from 'vitest'
 import { Database } from '../../src/database/database.ts'
 import { Connection } from '../../src/storage/postgres/connection.ts'
+import { PostgresStore } from '../../src/storage/postgres/postgres-store.ts'
 import { TooManyReadersError } from '../../src/storage/storage-error.ts'
 import { Client, TestDatabase } from '../support/client.ts'
 import { describeOnPostgres } from '../support/on-postgres.ts'
 import { sharedPostgres } from '../support/postgres.ts'
 import { startService } from '../support/service.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
+import { until } from '../support/until.ts'
 
 interface Rows {
   readonly total_rows: number
@@ -142,5 +144,36 @@ describeOnPostgres('a view of databases in PostgreSQL', () => {
     seen.mockRestore()
     latest.mockRestore()
     expect((await database!.get('_design/d/_view/plain?limit=1')).status).toBe(200)
+  })
+
+  it('holds no connection while it is built again', async () => {
+    const [database] = await viewsOn(1)
+    // After two purges nobody knows which rows to remove.
+    for (const id of ['doc-1', 'doc-2']) {
+      const { _rev } = (await database!.get(id)).as<{ _rev: string }>()
+      await database!.post('_purge', { [id]: [_rev] })
+    }
+    let reading = 0
+    const { beginReading, leaveReading } = Connection.prototype
+    const { replace } = PostgresStore.prototype
+    const spies = [
+      vi.spyOn(Connection.prototype, 'beginReading').mockImplementation(function (this: Connection) {
+        reading++
+        return beginReading.call(this)
+      }),
+      vi.spyOn(Connection.prototype, 'leaveReading').mockImplementation(function (this: Connection) {
+        reading--
+        leaveReading.call(this)
+      }),
+      vi.spyOn(PostgresStore.prototype, 'replace').mockImplementation(async function (this: PostgresStore, ...args) {
+        await until(() => reading === 0)
+        return replace.apply(this, args)
+      }),
+    ]
+    onTestFinished(() => {
+      for (const spy of spies) spy.mockRestore()
+    })
+    expect((await rowsFrom(database!, 'plain', '')).total_rows).toBe(DOCUMENTS - 2)
+    expect(spies[2]).toHaveBeenCalledOnce()
   })
 })

@@ -265,7 +265,8 @@ class IndexUpdate {
       const committed = await this.#commitBatch(state, batch, { isFirst: true })
       if (committed !== state && committed) return committed
     }
-    await this.#reader.stop()
+    await this.stop()
+    this.#snapshot = undefined
     this.#version = undefined
     this.#knownRows = undefined
     const onRead = (changes: number) => {
