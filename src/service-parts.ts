@@ -21,7 +21,7 @@ import { Health } from './http/admin/health.ts'
 import type { InterfaceFiles } from './http/admin/interface-files.ts'
 import { FeedCounts } from './http/changes/feed-counts.ts'
 import { createApp } from './http/server/app.ts'
-import type { DiskSpace } from './http/server/context.ts'
+import type { DiskSpace, PrimaryContext } from './http/server/context.ts'
 import { bodyMemoryLimits, bodyMemoryShares, requestSettings } from './http/server/request-settings.ts'
 import type { NodePlace } from './nodes/node-message.ts'
 import { PrimaryNode } from './nodes/primary-node.ts'
@@ -194,7 +194,7 @@ export async function openParts(folders: DataFolders, surroundings: PartsSurroun
     disk: async () => (isOnDisk ? diskSpaceAt(folders.databases) : undefined),
     restart,
     ...(node && { gather: () => node.gather() }),
-    ...(surroundings.nodes && { returning: surroundings.nodes.returning }),
+    ...(surroundings.nodes && { returning: returningOf(surroundings.nodes, data, auth) }),
     ...(data.refreshed && { refreshed: (database) => refreshed(data, database, auth.settings.usersDatabase) }),
   })
   const compactionDaemon = new CompactionDaemon({
@@ -261,6 +261,22 @@ async function shareSettings(configuration: Configuration, data: OpenData): Prom
   const stop = await configuration.share(data.settings)
   await configuration.ensure('service', 'uuid', configuration.text('service', 'uuid'))
   return stop
+}
+
+/** Other nodes have the files only. What is elsewhere they forward to this one, and everything if the users are. */
+function returningOf(
+  { returning }: NodePlace,
+  data: OpenData,
+  { settings }: Auth,
+): NonNullable<PrimaryContext['returning']> {
+  if (!data.isOwn) return returning
+  const isElsewhere = (database: string) => data.isOwn?.(database) === false
+  return {
+    read: (request, reply, database) => {
+      if (isElsewhere(settings.usersDatabase) || (database !== undefined && isElsewhere(database))) return
+      returning.read(request, reply)
+    },
+  }
 }
 
 /** What is cached of the users counts for every request. */

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { expect, it, onTestFinished } from 'vitest'
 import { createService, type Service, type ServiceOptions } from '../../src/service.ts'
 import { runSettle } from '../commands/run-settle.ts'
+import { PlacedConnection, requestText } from '../nodes/placed-connection.ts'
 import { Client, expectRefusal, type Reply, TestDatabase } from '../support/client.ts'
 import { describeOnPostgres } from '../support/on-postgres.ts'
 import { sharedPostgres, TestPostgres } from '../support/postgres.ts'
@@ -11,6 +12,7 @@ import { PostgresProxy } from '../support/postgres-proxy.ts'
 import { PooledService } from '../support/secondary-pool.ts'
 import { startService } from '../support/service.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
+import { CommandService } from '../support/test-service.ts'
 import { until } from '../support/until.ts'
 
 interface Server {
@@ -417,6 +419,27 @@ describeOnPostgres('several nodes with databases in two engines', () => {
     expect((await client.request('GET', '/plain-2/doc')).status).toBe(404)
     expect((await client.request('DELETE', '/shared-1')).status).toBe(200)
     expect((await client.request('GET', '/shared-1/doc-1')).status).toBe(404)
+  })
+
+  it('keep a connection at the primary that reads what only the primary can', { timeout: 120_000 }, async () => {
+    const settings = { engines: { 'shared-*': (await sharedPostgres()).address() } }
+    const service = new CommandService({ dir: await temporaryFolder(), port: 0, settings }, 2)
+    onTestFinished(() => service.close())
+    await service.listen()
+    await until(() => service.listeningPids().length === 2)
+    const secondary = service.listeningPids().find((pid) => pid !== service.primaryPid) ?? 0
+    const connection = await PlacedConnection.openAt(service.url, secondary)
+    for (const path of ['/shared-1', '/shared-1/doc']) {
+      expect(await connection.request('PUT', path, {})).toMatchObject({ status: 201 })
+    }
+    for (let i = 0; i < 200 && connection.holders([secondary]).length === 1; i++) {
+      expect(await connection.request('GET', '/shared-1/doc')).toMatchObject({ status: 200 })
+    }
+    expect(connection.holders([secondary])).toEqual([])
+    connection.write(requestText('GET', '/shared-1/doc').repeat(1200))
+    expect(await connection.replies(1200)).toHaveLength(1200)
+    expect(connection.isClosed).toBe(false)
+    connection.close()
   })
 
   it('know the users, also where these are in PostgreSQL', async () => {

@@ -193,7 +193,9 @@ async function dispatch(first: Call, sender: AuthenticatedCall, context: AppCont
     count(call, operation, context)
     if (context.primary?.gather && OF_ALL_NODES.has(call.segment(0))) await context.primary.gather()
     const returning = context.primary?.returning
-    if (returning && operation.secondary?.answers(call)) returning.read(call.request, call.reply)
+    if (returning && operation.secondary?.answers(call)) {
+      returning.read(call.request, call.reply, route.isOfDatabase ? call.segment(0) : undefined)
+    }
     const reply = await answerOf(operation, call, context)
     if (!(reply instanceof Rewritten)) return reply
     if (rewrites >= context.settings.current.rewriteLimit) {

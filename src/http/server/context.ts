@@ -67,8 +67,11 @@ export interface PrimaryContext extends HttpContext {
    * Set if other nodes answer requests too. Resolves when what they have counted and logged so far has arrived here.
    */
   readonly gather?: () => Promise<void>
-  /** Set if other nodes answer requests too: is told of each request that they can answer, before its reply is begun. */
-  readonly returning?: { read(request: Request, reply: Reply): void }
+  /**
+   * Set if other nodes answer requests too: is told of each request that they can answer where they have its database, before
+   * its reply is begun.
+   */
+  readonly returning?: { read(request: Request, reply: Reply, database: string | undefined): void }
   /**
    * Set if other servers use the databases too. Undefined while they wait for this one before they acknowledge what makes its
    * caches stale, as far as a request for this database needs them; otherwise resolves when these are valid again, or rejects
