@@ -198,7 +198,7 @@ describe('slots of connections', { timeout: 120_000 }, () => {
     const limit = 6
     const others = await started({ httpd: { max_connections: String(limit) } })
     const { service: limited, primary, secondary } = others
-    for (let round = 0; round < 3; round++) {
+    for (let round = 0; round < 2; round++) {
       const connections: PlacedConnection[] = []
       for (let i = 0; i < limit; i++) {
         const connection = await PlacedConnection.open(limited.url)
@@ -292,7 +292,7 @@ describe('a connection that is about to move', { timeout: 180_000 }, () => {
       connection.close()
     }
     const writers = Array.from({ length: 6 }, (_, client) => write(client))
-    for (let round = 0; round < 4; round++) {
+    for (let round = 0; round < 2; round++) {
       const before = acknowledged.length
       await until(() => acknowledged.length > before + 200)
       const pid = killed.primaryPid

@@ -1,7 +1,6 @@
 /** A connection to a server of several nodes, and which of their processes have it. */
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
 import { connect, type Socket } from 'node:net'
-import { until } from '../support/until.ts'
 
 export interface PlacedReply {
   readonly status: number
@@ -15,6 +14,8 @@ export class PlacedConnection {
   #received = Buffer.alloc(0)
   readonly #replies: PlacedReply[] = []
   #isClosed = false
+  /** Called when something has come, or nothing will. */
+  #wake = () => {}
 
   static open(url: string): Promise<PlacedConnection> {
     const { hostname, port } = new URL(url)
@@ -43,6 +44,7 @@ export class PlacedConnection {
       .on('error', () => {})
       .on('close', () => {
         this.#isClosed = true
+        this.#wake()
       })
   }
 
@@ -69,7 +71,11 @@ export class PlacedConnection {
 
   /** The next so many; fewer where the connection is closed before. */
   async replies(count: number): Promise<PlacedReply[]> {
-    await until(() => this.#replies.length >= count || this.#isClosed)
+    while (this.#replies.length < count && !this.#isClosed) {
+      const { promise, resolve } = Promise.withResolvers<void>()
+      this.#wake = resolve
+      await promise
+    }
     return this.#replies.splice(0, count)
   }
 
@@ -79,6 +85,11 @@ export class PlacedConnection {
 
   #receive(bytes: Buffer): void {
     this.#received = Buffer.concat([this.#received, bytes])
+    this.#takeReplies()
+    this.#wake()
+  }
+
+  #takeReplies(): void {
     for (;;) {
       const end = this.#received.indexOf('\r\n\r\n')
       if (end < 0) return
