@@ -57,6 +57,12 @@ async function writeUntilMoved(
 let service: CommandService
 let nodes: Nodes
 let folder: string
+let places = 0
+
+/** The beginning of paths that no other test has, nor this one when it is run again. */
+function place(name: string): string {
+  return `/db/${name}-${places++}`
+}
 
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'settle-test-'))
@@ -77,9 +83,10 @@ describe('a connection to a secondary', { timeout: 120_000 }, () => {
   it('moves to the primary when one request after the other is forwarded, and its requests are answered there', async () => {
     const { primary, secondary } = nodes
     const connection = await PlacedConnection.openAt(service.url, secondary)
-    await writeUntilMoved(connection, nodes, '/db/moving')
-    expect(await connection.request('GET', '/db/moving-3')).toMatchObject({ status: 200 })
-    expect(await connection.request('PUT', '/db/moved', { later: true })).toMatchObject({ status: 201 })
+    const path = place('moving')
+    await writeUntilMoved(connection, nodes, path)
+    expect(await connection.request('GET', `${path}-3`)).toMatchObject({ status: 200 })
+    expect(await connection.request('PUT', `${path}-later`, { later: true })).toMatchObject({ status: 201 })
     expect(connection.holders([primary, secondary])).toEqual([primary])
     connection.close()
   })
@@ -87,9 +94,10 @@ describe('a connection to a secondary', { timeout: 120_000 }, () => {
   it('stays where it reads now and then', async () => {
     const { primary, secondary } = nodes
     const connection = await PlacedConnection.openAt(service.url, secondary)
+    const path = place('mixed')
     for (let i = 0; i < 4 * MANY; i++) {
-      expect(await connection.request('PUT', `/db/mixed-${i}`, {})).toMatchObject({ status: 201 })
-      if (i % 20 === 0) expect(await connection.request('GET', `/db/mixed-${i}`)).toMatchObject({ status: 200 })
+      expect(await connection.request('PUT', `${path}-${i}`, {})).toMatchObject({ status: 201 })
+      if (i % 20 === 0) expect(await connection.request('GET', `${path}-${i}`)).toMatchObject({ status: 200 })
     }
     expect(connection.holders([primary, secondary])).toEqual([secondary])
     connection.close()
@@ -99,7 +107,8 @@ describe('a connection to a secondary', { timeout: 120_000 }, () => {
     const { primary, secondary } = nodes
     for (const cutBytes of [7, 150, 1000, 60_000]) {
       const connection = await PlacedConnection.openAt(service.url, secondary)
-      const path = (i: number) => `/db/pipelined-${cutBytes}-${i}`
+      const first = place('pipelined')
+      const path = (i: number) => `${first}-${i}`
       const sent = Array.from({ length: 150 }, (_, i) => requestText('PUT', path(i), { i, text: 'x'.repeat(i) })).join(
         '',
       )
@@ -122,16 +131,17 @@ describe('a connection to a secondary', { timeout: 120_000 }, () => {
   it('is closed after many requests in a row that any node can answer, with the reply to the last one', async () => {
     const { primary, secondary } = nodes
     const connection = await PlacedConnection.openAt(service.url, secondary)
-    await writeUntilMoved(connection, nodes, '/db/loaded')
-    const reads = (count: number) => connection.write(requestText('GET', '/db/loaded-1').repeat(count))
+    const path = place('loaded')
+    await writeUntilMoved(connection, nodes, path)
+    const reads = (count: number) => connection.write(requestText('GET', `${path}-1`).repeat(count))
     reads(900)
     expect(await connection.replies(900)).toHaveLength(900)
-    expect(await connection.request('PUT', '/db/between', {})).toMatchObject({ status: 201 })
+    expect(await connection.request('PUT', `${path}-between`, {})).toMatchObject({ status: 201 })
     reads(999)
     expect(await connection.replies(999)).toHaveLength(999)
     expect(connection.holders([primary, secondary])).toEqual([primary])
     expect(connection.isClosed).toBe(false)
-    expect(await connection.request('GET', '/db/loaded-2')).toMatchObject({ status: 200 })
+    expect(await connection.request('GET', `${path}-2`)).toMatchObject({ status: 200 })
     await until(() => connection.isClosed)
   })
 
@@ -146,7 +156,7 @@ describe('a connection to a secondary', { timeout: 120_000 }, () => {
   it('keeps the address of its client', async () => {
     const { secondary } = nodes
     const connection = await PlacedConnection.openAt(service.url, secondary)
-    await writeUntilMoved(connection, nodes, '/db/addressed')
+    await writeUntilMoved(connection, nodes, place('addressed'))
     await connection.request('GET', '/?from-where')
     const log = await (await fetch(`${service.url}_log?bytes=2000`)).text()
     expect(log).toMatch(new RegExp(`\\[${nodes.primary}\\] 127\\.0\\.0\\.1 .*from-where 200`))
@@ -227,58 +237,56 @@ describe('slots of connections', { timeout: 120_000 }, () => {
 
 describe('a connection that is about to move', { timeout: 180_000 }, () => {
   /** Writes until it is on its way to the primary, and what is on the way does not get on. */
-  async function stuck(others: Nodes): Promise<PlacedConnection> {
-    const connection = await PlacedConnection.openAt(others.service.url, others.secondary)
-    await connection.request('PUT', '/db')
+  async function stuck(others: Nodes, path: string): Promise<PlacedConnection> {
+    const connection = await PlacedConnection.openAt(service.url, others.secondary)
     process.kill(others.supervisor, 'SIGSTOP')
     onTestFinished(() => void process.kill(others.supervisor, 'SIGCONT'))
-    for (let i = 0; i < 31; i++) {
-      expect(await connection.request('PUT', `/db/before-${i}`, {})).toMatchObject({ status: 201 })
+    for (let i = 0; i < 32; i++) {
+      expect(await connection.request('PUT', `${path}-before-${i}`, {})).toMatchObject({ status: 201 })
     }
     return connection
   }
 
   it('stays where the primary does not get it, and no request is lost', async () => {
-    const others = await started()
+    const others = await nodesOf(service)
     const { primary, secondary, supervisor } = others
-    const connection = await stuck(others)
-    expect(await connection.request('PUT', '/db/meanwhile', {})).toMatchObject({ status: 201 })
+    const path = place('stuck')
+    const connection = await stuck(others, path)
+    expect(await connection.request('PUT', `${path}-meanwhile`, {})).toMatchObject({ status: 201 })
     expect(connection.holders([primary, secondary])).toEqual([secondary])
     process.kill(supervisor, 'SIGCONT')
     // What comes too late is closed there, and the connection goes on here.
     await until(() => connection.holders([primary, supervisor]).length === 0)
-    expect(await connection.request('PUT', '/db/after', {})).toMatchObject({ status: 201 })
-    await writeUntilMoved(connection, others, '/db/later')
+    expect(await connection.request('PUT', `${path}-after`, {})).toMatchObject({ status: 201 })
+    await writeUntilMoved(connection, others, `${path}-later`)
     connection.close()
   })
 
   it('stays where the primary is killed meanwhile; its requests wait for the next one', async () => {
-    const others = await started()
+    const others = await nodesOf(service)
     const { primary, secondary, supervisor } = others
-    const connection = await stuck(others)
-    connection.write(requestText('PUT', '/db/meanwhile', {}) + requestText('PUT', '/db/behind', {}))
+    const path = place('stuck')
+    const connection = await stuck(others, path)
+    connection.write(requestText('PUT', `${path}-meanwhile`, {}) + requestText('PUT', `${path}-behind`, {}))
     process.kill(primary, 'SIGKILL')
     process.kill(supervisor, 'SIGCONT')
     expect(await connection.replies(2)).toMatchObject([{ status: 201 }, { status: 201 }])
     expect(connection.holders([secondary, supervisor])).toEqual([secondary])
-    const next = await nodesOf(others.service)
-    await writeUntilMoved(connection, next, '/db/later')
+    const next = await nodesOf(service)
+    await writeUntilMoved(connection, next, `${path}-later`)
     connection.close()
   })
 
   it('is carried out once, whenever the primary is killed', async () => {
-    const others = await started()
-    const { service: killed } = others
-    const setUp = await PlacedConnection.open(killed.url)
-    await setUp.request('PUT', '/db')
-    setUp.close()
+    await nodesOf(service)
+    const path = place('once')
     const acknowledged: string[] = []
     const conflicts: string[] = []
     let isOver = false
     const write = async (client: number) => {
-      let connection = await PlacedConnection.open(killed.url)
+      let connection = await PlacedConnection.open(service.url)
       for (let i = 0; !isOver; i++) {
-        const id = `${client}-${i}`
+        const id = `${path.slice(4)}-${client}-${i}`
         const reply = await connection.request('PUT', `/db/${id}`, {}).catch(() => undefined)
         // Each is sent once.
         if (reply?.status === 409) conflicts.push(id)
@@ -286,7 +294,7 @@ describe('a connection that is about to move', { timeout: 180_000 }, () => {
         // So that it moves again and again.
         if (!reply || i % 50 === 49) {
           connection.close()
-          connection = await PlacedConnection.open(killed.url)
+          connection = await PlacedConnection.open(service.url)
         }
       }
       connection.close()
@@ -295,7 +303,7 @@ describe('a connection that is about to move', { timeout: 180_000 }, () => {
     for (let round = 0; round < 2; round++) {
       const before = acknowledged.length
       await until(() => acknowledged.length > before + 200)
-      const pid = killed.primaryPid
+      const pid = service.primaryPid
       if (pid !== undefined) process.kill(pid, 'SIGKILL')
     }
     const before = acknowledged.length
@@ -303,7 +311,7 @@ describe('a connection that is about to move', { timeout: 180_000 }, () => {
     isOver = true
     await Promise.all(writers)
     expect(conflicts).toEqual([])
-    const text = await (await fetch(`${killed.url}db/_all_docs`)).text()
+    const text = await (await fetch(`${service.url}db/_all_docs`)).text()
     const { rows }: { readonly rows: readonly { readonly id: string }[] } = JSON.parse(text)
     const stored = new Set(rows.map(({ id }) => id))
     expect(acknowledged.filter((id) => !stored.has(id))).toEqual([])

@@ -115,7 +115,7 @@ describe('the rows of short ranges', () => {
     const kept = keptBytes() - before
     expect(kept).toBeGreaterThan(200 * 1024)
     expect(kept).toBeLessThan(200 * 4096)
-    expect(process.memoryUsage().arrayBuffers - arrayBuffers).toBeLessThan(200 * 8192)
+    expect(process.memoryUsage().arrayBuffers - arrayBuffers).toBeLessThan(200 * 16_384)
     trees = undefined
     await until(async () => {
       await collectGarbage()
