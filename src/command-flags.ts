@@ -11,7 +11,7 @@ Runs the server:
   --port N      the port to listen on (5984; 0 takes any free one)
   --bind A      the address to listen on (127.0.0.1)
   --dir D       the folder of the data (./data)
-  --nodes N     how many processes answer requests (1; auto goes by the cores of the machine)
+  --nodes N     how many processes answer requests (auto: by the cores and memory of the machine)
   --engine URL  keep the databases in a PostgreSQL server: postgres://user:password@host:port/database
                 (SETTLE_ENGINE says the same, and is not seen in the list of processes)
   --in-memory   keep everything in memory, leave nothing behind

@@ -6,7 +6,6 @@ import { join, resolve } from 'node:path'
 import { Auth } from './auth/auth.ts'
 import { Configuration } from './config/configuration.ts'
 import { type SettingMap, withSetting } from './config/ini-text.ts'
-import { nodeCount } from './config/node-count.ts'
 import { defaultSettings, environmentSettings, SettingMemory } from './config/setting-sources.ts'
 import type { DatabaseCommit } from './database/cache-invalidation.ts'
 import { Databases } from './database/databases.ts'
@@ -22,6 +21,7 @@ import { ReplyCounts } from './http/server/request-log.ts'
 import { bodyMemoryLimits, bodyMemoryShares, requestSettings } from './http/server/request-settings.ts'
 import { DepartingConnections } from './nodes/departing-connections.ts'
 import type { ConnectionSender } from './nodes/moved-connection.ts'
+import { nodeCount } from './nodes/node-count.ts'
 import {
   type NodeState,
   type Notice,

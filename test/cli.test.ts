@@ -3,7 +3,8 @@ import { createServer } from 'node:net'
 import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
-import { nodesFor } from '../src/config/node-count.ts'
+import { nodesFor } from '../src/nodes/node-count.ts'
+import { availableMemory } from '../src/runtime/memory-budget.ts'
 import { SettleCommand } from './support/settle-command.ts'
 import { temporaryFolder } from './support/temporary-folder.ts'
 
@@ -41,9 +42,11 @@ describe('the settle command', () => {
   })
 
   it('starts as many nodes as suit the machine', async () => {
-    const command = settle('--port', '0', '--nodes', 'auto', '--dir', await temporaryFolder())
+    const command = new SettleCommand(['--port', '0', '--dir', await temporaryFolder()], {
+      prelude: 'unset SETTLE_SERVICE__NODES',
+    })
     expect(await (await fetch(`${await command.url}_config/service/nodes`)).json()).toBe('auto')
-    await expect.poll(() => command.serverPids()).toHaveLength(nodesFor(availableParallelism()))
+    await expect.poll(() => command.serverPids()).toHaveLength(nodesFor(availableParallelism(), availableMemory()))
     command.process.kill('SIGTERM')
     expect(await command.ended).toMatchObject({ code: 0, err: '' })
   })

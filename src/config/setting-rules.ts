@@ -6,7 +6,7 @@ import { isIP } from 'node:net'
 import { isDatabaseName } from '../document/database-name.ts'
 import { parseAddress } from '../storage/postgres/engine-address.ts'
 import { isNamePattern } from '../storage/routed/name-patterns.ts'
-import { AUTO } from './node-count.ts'
+
 import { listedHandlers, parseTerm } from './term-text.ts'
 
 /** The setting is refused; the message says why. */
@@ -62,6 +62,8 @@ interface Rule {
 const isInteger = (value: string) => /^\d{1,15}$/.test(value)
 const count: Rule = { wanted: 'a number of digits only', holds: isInteger }
 const MOST_NODES = 64
+/** Leaves a number to the machine. */
+export const AUTO = 'auto'
 const nodes: Rule = {
   wanted: `a number from 1 to ${MOST_NODES}, or ${AUTO}`,
   holds: (value) => value === AUTO || (isInteger(value) && Number(value) > 0 && Number(value) <= MOST_NODES),

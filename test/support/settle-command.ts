@@ -27,7 +27,11 @@ export class SettleCommand {
 
   constructor(args: readonly string[], { environment = {}, prelude = 'true' }: CommandOptions = {}) {
     const command = ['-c', `${prelude} && exec "$0" "$@"`, process.execPath, CLI, ...args]
-    const child = spawn('sh', command, { stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, ...environment } })
+    const child = spawn('sh', command, {
+      stdio: ['ignore', 'pipe', 'pipe'],
+      // One node, unless its flags say otherwise: the same tests on every machine.
+      env: { ...process.env, SETTLE_SERVICE__NODES: '1', ...environment },
+    })
     this.process = child
     this.url = new Promise((resolve) => {
       child.stdout.on('data', (data) => {
