@@ -117,13 +117,18 @@ export class ViewIndex {
     const changes = view && this.#changesIn(view)
     const [required, first] = await this.#compared(view)
     for (let read = first; ; read = await this.#read()) {
-      const index = this.#publishedAs(read.snapshot, read.state)
-      if (await releasedOnError(index, () => this.#hasReached(index, required))) return index
+      let index = this.#publishedAs(read.snapshot, read.state)
+      let latest: Required = required
+      const isOfOneMoment = view && read === first
+      // It is ahead of what was asked for; of the database it cannot be, unless that was put back to an older state.
+      if (!isOfOneMoment && index.updateSequence > required.updateSequence) {
+        ;[latest, index] = await this.#besideDatabase(index)
+      }
+      if (hasReached(index, required, latest)) return index
       this.#changesToCome = changesBetween(index, required)
-      const behind =
-        view && read === first
-          ? { ...read, snapshot: read.snapshot.share(), view, database: required, changes }
-          : undefined
+      const behind = isOfOneMoment
+        ? { ...read, snapshot: read.snapshot.share(), view, database: required, changes }
+        : undefined
       // From now on the run has them.
       if (behind) held.move()
       if (freshness === 'update after') {
@@ -278,11 +283,14 @@ export class ViewIndex {
     return this.#trees.trees
   }
 
-  async #hasReached(index: OpenIndex, required: Required): Promise<boolean> {
-    if (!isAtLeast(index, required)) return false
-    if (index.updateSequence === required.updateSequence) return true
-    // It is ahead of what was asked for; of the database it cannot be, unless that was put back to an older state.
-    return isAtLeast(await this.place.database.latestState(), index)
+  /** How far the database is beside an index. Where a state takes a connection, nobody waits for one while they have another. */
+  async #besideDatabase(index: PublishedIndex): Promise<[Required, PublishedIndex]> {
+    const { store, database } = this.place
+    if (!store.sharing) return [await releasedOnError(index, () => database.latestState()), index]
+    index.release()
+    using view = database.view()
+    const [latest, { snapshot, state }] = await this.#compared(view)
+    return [latest, this.#publishedAs(snapshot, state)]
   }
 
   /** Resolves when a state may be new enough. */
@@ -392,7 +400,7 @@ function release(behind: IndexBehind | undefined): void {
   behind?.snapshot.release()
 }
 
-/** Of an index that nobody gets if the work fails: on PostgreSQL it would keep its connection. */
+/** Of an index that nobody gets if the work fails. */
 async function releasedOnError<T>(index: OpenIndex, work: () => Promise<T>): Promise<T> {
   try {
     return await work()
@@ -415,6 +423,12 @@ function isGone(error: unknown): boolean {
 /** A temporary view has no document: it is named by its signature. */
 function nameOf({ id, signature }: ViewDesign): string {
   return isDesignId(id) ? id : signature
+}
+
+/** An index that has what was asked for, and no more than the database. */
+function hasReached(index: Required, required: Required, database: Required): boolean {
+  if (!isAtLeast(index, required)) return false
+  return index.updateSequence === required.updateSequence || isAtLeast(database, index)
 }
 
 function isSame(reached: Required, required: Required): boolean {

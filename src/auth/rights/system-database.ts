@@ -5,6 +5,7 @@
 import type { Database } from '../../database/database.ts'
 import type { DatabaseView } from '../../database/database-view.ts'
 import type { Databases, DocumentGuard } from '../../database/databases.ts'
+import type { OpenedDocument } from '../../database/reading/document-text.ts'
 import { openDocument } from '../../database/reading/open-document.ts'
 import type { Commit } from '../../database/user-context.ts'
 import {
@@ -134,11 +135,7 @@ export class SystemDatabase {
 
 /** Writes the design document, or restores its function. */
 async function installDesign(database: Database, { id, validation }: SystemDatabaseRules['design']): Promise<void> {
-  using view = database.view()
-  const current = await openDocument(view, id).catch((error: unknown) => {
-    if (error instanceof RequestError && error.kind === 'not found') return undefined
-    throw error
-  })
+  const current = await currentDesign(database, id)
   const members: Record<string, unknown> = current ? JSON.parse(current.parts.body.toString()) : {}
   if (members.validate_doc_update === validation) return
   const wanted = { ...members, language: 'javascript', validate_doc_update: validation }
@@ -200,4 +197,15 @@ function nextOf(outcomes: Iterator<EditOutcome>): EditOutcome {
   const { value, done } = outcomes.next()
   if (done) throw new Error('A write has no outcome.')
   return value
+}
+
+/** Its state is not held while the document is written: on PostgreSQL it takes a connection. */
+async function currentDesign(database: Database, id: string): Promise<OpenedDocument | undefined> {
+  using view = database.view()
+  try {
+    return await openDocument(view, id)
+  } catch (error) {
+    if (error instanceof RequestError && error.kind === 'not found') return undefined
+    throw error
+  }
 }

@@ -116,6 +116,8 @@ class IndexUpdate {
   #version: number | undefined
   /** Of that version. */
   #snapshot: Snapshot | undefined
+  /** Whether there was nothing in its store at the beginning. */
+  #isBlank = false
   #knownRows: Promise<KnownRows> | undefined
   #trees: { readonly salt: string; readonly trees: readonly ViewTree[] } | undefined
 
@@ -156,6 +158,7 @@ class IndexUpdate {
       this.#snapshot = snapshot
       const onChanges = (ids: readonly Buffer[]) => this.#readDocumentRows(ids)
       this.#reader.beginIn({ view, state: Promise.resolve(database), onChanges, ...changes })
+      this.#isBlank = !behind.state && (await isBlank(snapshot))
       return behind
     }
     const view = source.view()
@@ -168,6 +171,7 @@ class IndexUpdate {
       readState(snapshot, source.uuid),
       snapshot.version(),
     ])
+    this.#isBlank = !state && (await isBlank(snapshot))
     return { database, state, version }
   }
 
@@ -257,9 +261,9 @@ class IndexUpdate {
 
   /** From nothing. What fits into one batch needs no more than a commit, where there is nothing in its way. */
   async #build(): Promise<IndexState | undefined> {
-    const { source, store, design } = this.#request
+    const { source, design } = this.#request
     this.#changesDone = 0
-    if (this.#totalChanges <= BATCH_CHANGES && (await isBlank(store))) {
+    if (this.#totalChanges <= BATCH_CHANGES && this.#isBlank) {
       const batch = await this.#reader.next(0)
       const state = newState(source.uuid, design.maps.length, batch.purgeSequence)
       const committed = await this.#commitBatch(state, batch, { isFirst: true })
@@ -329,8 +333,7 @@ class IndexUpdate {
 
 const NOTHING_REACHED = { updateSequence: 0, purgeSequence: 0 }
 
-async function isBlank(store: Store): Promise<boolean> {
-  using snapshot = store.snapshot()
+async function isBlank(snapshot: Snapshot): Promise<boolean> {
   return (await snapshot.page({}, { rows: 1, keysOnly: true })).length === 0
 }
 
