@@ -8,7 +8,7 @@ import type { LeaseProof } from '../storage/leases/work-leases.ts'
 import { RankTree } from '../storage/rank-tree/rank-tree.ts'
 import { HeldStates } from '../storage/snapshots/renewable-snapshot.ts'
 import { FileDamagedError } from '../storage/storage-error.ts'
-import type { Store } from '../storage/store.ts'
+import type { Snapshot, Store } from '../storage/store.ts'
 import { AttachmentStore } from './attachments/attachment-store.ts'
 import { CacheInvalidation, type DatabaseCommit, type StaleCaches } from './cache-invalidation.ts'
 import { ChangesHub } from './changes/changes-hub.ts'
@@ -156,8 +156,8 @@ export class DatabaseEngine {
   }
 
   /** The current state, for a reply that lasts as long as its client takes; must be released. */
-  lastingView(reading?: ReadingAccess): LastingView {
-    return new LastingView(this.#held.snapshot(), reading)
+  lastingView(reading?: ReadingAccess, beside?: Snapshot): LastingView {
+    return new LastingView(this.#held.snapshot(beside), reading)
   }
 
   /** A design document in a view of this database. Throws when there is none. */

@@ -5,7 +5,7 @@
 import { checkPartitionedId } from '../document/partition.ts'
 import type { LeaseProof } from '../storage/leases/work-leases.ts'
 import type { RankTree } from '../storage/rank-tree/rank-tree.ts'
-import type { Store } from '../storage/store.ts'
+import type { Snapshot, Store } from '../storage/store.ts'
 import type { AttachmentStore } from './attachments/attachment-store.ts'
 import type { DatabaseCommit } from './cache-invalidation.ts'
 import type { ChangesHub } from './changes/changes-hub.ts'
@@ -111,9 +111,12 @@ export class Database {
     return latest && new LatestView(latest, this.#access?.reading)
   }
 
-  /** The current state, for a reply that lasts as long as its client takes; must be released. */
-  lastingView(): LastingView {
-    return this.#engine.lastingView(this.#access?.reading)
+  /**
+   * The current state, for a reply that lasts as long as its client takes; must be released. Beside a snapshot of an index it may
+   * be the state that the database had when that was taken.
+   */
+  lastingView(beside?: Snapshot): LastingView {
+    return this.#engine.lastingView(this.#access?.reading, beside)
   }
 
   /** A design document in a view of this database, for calls of its functions. Throws when there is none. */

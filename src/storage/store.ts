@@ -50,8 +50,11 @@ export interface Store {
   readonly latest?: LatestRows | undefined
   /** Bounds for states that slow readers hold, where the engine has few of them. */
   readonly holding?: { readonly idleMs: number; readonly idleStates: number } | undefined
-  /** The state as of now; it stays as it is however many commits follow. Must be released. */
-  snapshot(): SharedSnapshot
+  /**
+   * The state as of now; it stays as it is however many commits follow. Must be released. Where states take connections, that of
+   * the moment of another snapshot, if one is given: who reads two stores has one connection, and waits for no second one.
+   */
+  snapshot(moment?: Moment): SharedSnapshot
   /** All or nothing. Resolves when the changes are on disk, and not before. */
   commit(changes: Changes): Promise<CommitOutcome>
   /**
@@ -98,7 +101,14 @@ export interface StoreSharing {
   settledBelow(): Promise<number>
 }
 
+/** What a snapshot can have in common with snapshots of other stores. For their engine only. */
+export interface Moment {
+  readonly isMoment: true
+}
+
 export interface Snapshot extends Disposable {
+  /** Undefined where a snapshot takes no connection, and before it is read and after it is released. */
+  readonly moment?: Moment | undefined
   /** Counts the commits of the store; a commit that expects this number succeeds only on this very state. */
   version(): Promise<number>
   get(key: Uint8Array): Promise<Buffer | undefined>

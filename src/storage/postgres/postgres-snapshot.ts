@@ -5,7 +5,15 @@
 import { isCut, isWhole, storedKey, storedRange, wholeValue } from '../rows/stored-key.ts'
 import { PageBuilder, pageOf } from '../snapshots/row-page.ts'
 import { StorageError, StoreGoneError } from '../storage-error.ts'
-import { type KeyRange, PAGE_BYTES, PAGE_ROWS, type Page, type PageLimits, type SharedSnapshot } from '../store.ts'
+import {
+  type KeyRange,
+  type Moment,
+  PAGE_BYTES,
+  PAGE_ROWS,
+  type Page,
+  type PageLimits,
+  type SharedSnapshot,
+} from '../store.ts'
 import type { PackedPage, PageRequest, ReadTransaction, ReadTransactions } from './read-transaction.ts'
 import type { StoreState } from './row-lookup.ts'
 
@@ -36,10 +44,19 @@ export class FrozenState {
   #known: StoreState | undefined
   #users = 1
 
-  /** `onBegun` is called when its transaction has begun: commits need not wait for it any more. */
-  constructor(source: SnapshotSource, onBegun: (state: FrozenState) => void) {
+  /**
+   * `onBegun` is called when its transaction has begun: commits need not wait for it any more. One that has begun already is
+   * joined at once.
+   */
+  constructor(source: SnapshotSource, onBegun: (state: FrozenState) => void, begun?: ReadTransaction) {
     this.#source = source
     this.#onBegun = onBegun
+    this.#transaction = begun
+    begun?.enter()
+  }
+
+  get transaction(): ReadTransaction | undefined {
+    return this.#transaction
   }
 
   share(): void {
@@ -55,7 +72,7 @@ export class FrozenState {
   /** Begins the transaction, unless it has begun. */
   async begin(): Promise<StoreState> {
     if (this.#state) return this.#state
-    this.#transaction = this.#source.transactions.join()
+    this.#transaction ??= this.#source.transactions.join()
     this.#state = this.#read(this.#transaction)
     this.#state.catch(() => {})
     return this.#state
@@ -110,6 +127,10 @@ export class PostgresSnapshot implements SharedSnapshot {
     this.#assertHeld()
     this.#state.share()
     return new PostgresSnapshot(this.#state)
+  }
+
+  get moment(): Moment | undefined {
+    return this.#released ? undefined : this.#state.transaction
   }
 
   async version(): Promise<number> {

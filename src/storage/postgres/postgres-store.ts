@@ -12,6 +12,7 @@ import type {
   CommitOutcome,
   CompactOptions,
   LatestRows,
+  Moment,
   PackedRows,
   Put,
   SharedSnapshot,
@@ -106,10 +107,11 @@ export class PostgresStore implements Store, SnapshotSource {
     return this.#server.transactions
   }
 
-  snapshot(): PostgresSnapshot & SharedSnapshot {
+  snapshot(moment?: Moment): PostgresSnapshot & SharedSnapshot {
     this.#writes.assertThere()
-    const state = new FrozenState(this, (begun) => this.#unfixed.delete(begun))
-    this.#unfixed.add(state)
+    const begun = this.transactions.begunAt(moment)
+    const state = new FrozenState(this, (begun) => this.#unfixed.delete(begun), begun)
+    if (!begun) this.#unfixed.add(state)
     return new PostgresSnapshot(state)
   }
 

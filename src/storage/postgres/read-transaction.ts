@@ -3,6 +3,7 @@
  * loop, of any store. What they read in one turn is one statement.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
+import type { Moment } from '../store.ts'
 import type { Connection, ResultRow } from './connection.ts'
 import type { ConnectionPool } from './connection-pool.ts'
 import { lookUp, type PendingKey, type PendingState, type StoreState } from './row-lookup.ts'
@@ -50,6 +51,11 @@ export class ReadTransactions {
     }
   }
 
+  /** The transaction of a moment, if it is one of these and can be read from. */
+  begunAt(moment: Moment | undefined): ReadTransaction | undefined {
+    return moment instanceof ReadTransaction && moment.isBegunAt(this.#place) ? moment : undefined
+  }
+
   /** A transaction whose state is not older than this call. Must be left once for each join. */
   join(): ReadTransaction {
     this.#forming ??= new ReadTransaction(this.#place, (begun) => {
@@ -60,7 +66,8 @@ export class ReadTransactions {
   }
 }
 
-export class ReadTransaction {
+export class ReadTransaction implements Moment {
+  readonly isMoment = true
   readonly #place: TransactionPlace
   readonly #onBegin: (transaction: ReadTransaction) => void
   #connection: Connection | undefined
@@ -77,6 +84,10 @@ export class ReadTransaction {
   constructor(place: TransactionPlace, onBegin: (transaction: ReadTransaction) => void) {
     this.#place = place
     this.#onBegin = onBegin
+  }
+
+  isBegunAt(place: TransactionPlace): boolean {
+    return this.#place === place && this.#connection !== undefined && !this.#failure
   }
 
   enter(): void {

@@ -3,7 +3,7 @@
  * state. Each read is of one state, several only while they are pinned together.
  */
 import { StorageError } from '../storage-error.ts'
-import type { KeyRange, Page, PageLimits, Snapshot, Store } from '../store.ts'
+import type { KeyRange, Moment, Page, PageLimits, Snapshot, Store } from '../store.ts'
 
 /** Notified when a snapshot comes into use, falls idle, and is released for good. */
 export interface SnapshotKeeper {
@@ -15,16 +15,22 @@ export interface SnapshotKeeper {
 export class RenewableSnapshot implements Snapshot {
   readonly #store: Store
   readonly #keeper: SnapshotKeeper
+  readonly #beside: Snapshot | undefined
   #held: Snapshot | undefined
   #pins = 0
   #renewals = 0
   #released = false
 
-  /** Takes over a snapshot of the store, whose state it begins with. */
-  constructor(store: Store, held: Snapshot, keeper: SnapshotKeeper) {
+  /** Takes over a snapshot of the store, whose state it begins with. It shares the moment of the other one, while that has one. */
+  constructor(store: Store, held: Snapshot, keeper: SnapshotKeeper, beside?: Snapshot) {
     this.#store = store
     this.#keeper = keeper
     this.#held = held
+    this.#beside = beside
+  }
+
+  get moment(): Moment | undefined {
+    return this.#held?.moment
   }
 
   /** How often it moved to a newer state. What was read before may not exist any more. */
@@ -94,7 +100,7 @@ export class RenewableSnapshot implements Snapshot {
   #state(): Snapshot {
     if (this.#released) throw new StorageError('The snapshot was released.')
     if (this.#held) return this.#held
-    this.#held = this.#store.snapshot()
+    this.#held = this.#store.snapshot(this.#beside?.moment)
     this.#renewals++
     return this.#held
   }
@@ -145,14 +151,14 @@ export class HeldStates {
     this.#limits = { ...LIMITS, ...store.holding, ...limits }
   }
 
-  /** A snapshot of the current state, for a long read. Must be released. */
-  snapshot(): RenewableSnapshot {
-    return this.keep(this.#store.snapshot())
+  /** A snapshot of the current state, for a long read; beside another one where both are read. Must be released. */
+  snapshot(beside?: Snapshot): RenewableSnapshot {
+    return this.keep(this.#store.snapshot(beside?.moment), beside)
   }
 
   /** The same from the state of a snapshot of the store, which is taken over. */
-  keep(held: Snapshot): RenewableSnapshot {
-    const snapshot = new RenewableSnapshot(this.#store, held, this.#keeper)
+  keep(held: Snapshot, beside?: Snapshot): RenewableSnapshot {
+    const snapshot = new RenewableSnapshot(this.#store, held, this.#keeper, beside)
     this.#open.set(snapshot, undefined)
     this.#fellIdle(snapshot)
     this.#sweeping ??= this.#sweepLater()

@@ -70,8 +70,8 @@ export class FindQuery implements Disposable {
       this.#source = new IndexSource(opened.view, plan, rows)
       return
     }
-    // Opened after the index, so that documents are not older than its rows.
-    this.#view = database.lastingView()
+    // Opened after the index or beside it, so that documents are not older than its rows.
+    this.#view = database.lastingView(opened?.view.snapshot)
     const wanted = { condition, matcher: conditionMatcher(condition), fields, conflicts }
     this.#documents = new FoundDocuments(this.#view, wanted, { client })
     this.#source = opened

@@ -68,7 +68,7 @@ interface QueryParts {
 
 class ViewQuery extends RowQuery {
   readonly #parts: QueryParts
-  /** Where documents are read from; opened after the index, so that they are not older than the rows. */
+  /** Where documents are read from; opened after the index or beside it, so that they are not older than the rows. */
   readonly #documents: LastingView | undefined
 
   static open(parts: QueryParts): ViewQuery | Promise<ViewQuery> {
@@ -79,7 +79,7 @@ class ViewQuery extends RowQuery {
 
   /** Documents can change without the rows: with them, the answer depends on the update sequence. */
   static async #openDocuments(parts: QueryParts): Promise<ViewQuery> {
-    const documents = parts.database.lastingView()
+    const documents = parts.database.lastingView(parts.view.snapshot)
     try {
       const { updateSequence, purgeSequence } = await documents.state()
       return new ViewQuery(parts, documents, versionOf(parts, [updateSequence, purgeSequence]))

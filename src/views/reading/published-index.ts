@@ -3,7 +3,7 @@
  * where it begins, the snapshot may be replaced by one that continues with newer states of the same index.
  */
 import type { RenewableSnapshot } from '../../storage/snapshots/renewable-snapshot.ts'
-import type { KeyRange, Page, PageLimits, SharedSnapshot, Snapshot } from '../../storage/store.ts'
+import type { KeyRange, Moment, Page, PageLimits, SharedSnapshot, Snapshot } from '../../storage/store.ts'
 import type { ViewDesign } from '../design/view-design.ts'
 import { type IndexState, readState, type ViewTree } from '../layout/index-state.ts'
 import type { OpenIndex, OpenView } from './open-index.ts'
@@ -81,6 +81,9 @@ export interface IndexParts {
 
 function emptySnapshot(held: Snapshot): Snapshot {
   return {
+    get moment() {
+      return held.moment
+    },
     version: () => held.version(),
     get: async () => undefined,
     getMany: async (keys) => keys.map(() => undefined),
@@ -99,6 +102,10 @@ class PassingSnapshot implements Snapshot {
   /** Takes ownership of the snapshot. */
   constructor(snapshot: Snapshot) {
     this.#snapshot = snapshot
+  }
+
+  get moment(): Moment | undefined {
+    return this.#snapshot.moment
   }
 
   /** Reads go to what is made of the snapshot from now on. Once; afterwards it stays as it is. */
@@ -153,6 +160,10 @@ class SameIndexSnapshot implements Snapshot {
     this.#databaseUuid = databaseUuid
     this.#salt = salt
     this.#checked = snapshot.renewals
+  }
+
+  get moment(): Moment | undefined {
+    return this.#snapshot.moment
   }
 
   version(): Promise<number> {
