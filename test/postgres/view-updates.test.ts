@@ -140,6 +140,26 @@ describeOnPostgres('a view of databases in PostgreSQL', () => {
     expect(new Set(statuses.flat())).toEqual(new Set([200]))
   })
 
+  it('reads rows and their documents in one transaction', async () => {
+    const [database] = await viewsOn(1)
+    const index = { index: { fields: ['key'] }, name: 'keys', ddoc: 'keys' }
+    expect((await database!.post('_index', index)).status).toBe(200)
+    const find = { selector: { key: { $gt: '' } }, limit: 5 }
+    const asked = [
+      () => database!.get('_design/d/_view/plain?include_docs=true&limit=5'),
+      () => database!.post('_find', find),
+    ]
+    for (const ask of asked) {
+      await ask()
+      const began = vi.spyOn(Connection.prototype, 'beginReading')
+      const { status, body } = await ask()
+      const transactions = began.mock.calls.length
+      began.mockRestore()
+      expect([status, transactions]).toEqual([200, 1])
+      expect(String(body)).toContain('"_rev"')
+    }
+  })
+
   it('holds no connection after a query that failed', async () => {
     const [database] = await viewsOn(1)
     // Of the index and the database, only the index can be read.
