@@ -84,7 +84,7 @@ describe('the check of a database', () => {
     ['lost ranks', async () => ({ clears: [{ from: RANK_PREFIX, to: Buffer.from('s') }] }), /are wrong or missing/],
     [
       'a rank too many',
-      async () => ({ puts: [[Buffer.from('r\x01document'), Buffer.of(1)]] }),
+      async () => ({ puts: [[Buffer.from('r\x01document'), Buffer.of(1, 0)]] }),
       /ought not to be there/,
     ],
     ['a broken local document', async () => ({ puts: [[localKey('_local/one'), Buffer.from('\x01[')]] }), /understood/],
