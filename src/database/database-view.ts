@@ -153,6 +153,6 @@ export class LastingView extends DatabaseView {
 
   /** What is read next is of the newest state, unless it is pinned. */
   renew(): void {
-    this.#renewable.releaseState()
+    this.#renewable.renew()
   }
 }

@@ -15,7 +15,7 @@ export interface SnapshotKeeper {
 export class RenewableSnapshot implements Snapshot {
   readonly #store: Store
   readonly #keeper: SnapshotKeeper
-  readonly #beside: Snapshot | undefined
+  #beside: Snapshot | undefined
   #held: Snapshot | undefined
   #pins = 0
   #renewals = 0
@@ -83,6 +83,12 @@ export class RenewableSnapshot implements Snapshot {
     this.#held?.release()
     this.#held = undefined
     return true
+  }
+
+  /** What is read next is of the newest state, not of the moment of another snapshot; unless it is pinned. */
+  renew(): void {
+    this.#beside = undefined
+    this.releaseState()
   }
 
   release(): void {
