@@ -44,10 +44,11 @@ function lostSignal(): Faults {
 function lostWrite(): Faults {
   let count = 0
   const document = async ({ method, ask }: Exchange) => {
-    if (method !== 'PUT' || ++count % 10 !== 0) return undefined
-    const { status, text } = await ask()
-    const { rev = '1-x' } = JSON.parse(text)
-    return { status, text: JSON.stringify({ ok: true, rev: `${Number.parseInt(rev, 10)}-notwritten` }) }
+    if (method !== 'PUT') return undefined
+    const answer = await ask()
+    if (answer.status !== 201 || ++count % 10 !== 0) return answer
+    const { rev } = JSON.parse(answer.text)
+    return { status: 201, text: JSON.stringify({ ok: true, rev: `${Number.parseInt(rev, 10)}-notwritten` }) }
   }
   return { document }
 }
@@ -67,8 +68,9 @@ function uncheckedVersion(): Faults {
 function refusedWrite(): Faults {
   let count = 0
   const document = async ({ method, ask }: Exchange) => {
-    if (method !== 'PUT' || ++count % 10 !== 0) return undefined
-    await ask()
+    if (method !== 'PUT') return undefined
+    const answer = await ask()
+    if (answer.status !== 201 || ++count % 10 !== 0) return answer
     return { status: 409, text: '{"error":"conflict"}' }
   }
   return { document }
