@@ -6,7 +6,6 @@ import { isIP } from 'node:net'
 import { isDatabaseName } from '../document/database-name.ts'
 import { parseAddress } from '../storage/postgres/engine-address.ts'
 import { isNamePattern } from '../storage/routed/name-patterns.ts'
-
 import { listedHandlers, parseTerm } from './term-text.ts'
 
 /** The setting is refused; the message says why. */

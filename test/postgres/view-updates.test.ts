@@ -66,6 +66,34 @@ function statements(): string[] {
   return names
 }
 
+/** Transactions that read: how many there are now, and how many there were at most. */
+function transactions(): { readonly now: number; readonly most: number } {
+  const open = new Set<Connection>()
+  let most = 0
+  const { beginReading, leaveReading } = Connection.prototype
+  const spies = [
+    vi.spyOn(Connection.prototype, 'beginReading').mockImplementation(function (this: Connection) {
+      most = Math.max(most, open.add(this).size)
+      return beginReading.call(this)
+    }),
+    vi.spyOn(Connection.prototype, 'leaveReading').mockImplementation(function (this: Connection) {
+      open.delete(this)
+      leaveReading.call(this)
+    }),
+  ]
+  onTestFinished(() => {
+    for (const spy of spies) spy.mockRestore()
+  })
+  return {
+    get now() {
+      return open.size
+    },
+    get most() {
+      return most
+    },
+  }
+}
+
 describeOnPostgres('a view of databases in PostgreSQL', () => {
   it('has every acknowledged write and counts right while several servers write and update it', async () => {
     const all = await viewsOn(2)
@@ -124,6 +152,7 @@ describeOnPostgres('a view of databases in PostgreSQL', () => {
 
   it('answers queries with few connections while others write', async () => {
     const [database] = await viewsOn(1, { service: { engine_read_connections: '1' } })
+    const reading = transactions()
     let isOver = false
     const writing = (async () => {
       for (let i = 0; !isOver; i++) await database!.save(`new-${i}`, { key: keyOf(DOCUMENTS + i) })
@@ -138,6 +167,8 @@ describeOnPostgres('a view of databases in PostgreSQL', () => {
     isOver = true
     await writing
     expect(new Set(statuses.flat())).toEqual(new Set([200]))
+    // Nobody stood still until there was another one.
+    expect(reading.most).toBe(1)
   })
 
   it('reads rows and their documents in one transaction', async () => {
@@ -180,27 +211,17 @@ describeOnPostgres('a view of databases in PostgreSQL', () => {
       const { _rev } = (await database!.get(id)).as<{ _rev: string }>()
       await database!.post('_purge', { [id]: [_rev] })
     }
-    let reading = 0
-    const { beginReading, leaveReading } = Connection.prototype
+    const reading = transactions()
     const { replace } = PostgresStore.prototype
-    const spies = [
-      vi.spyOn(Connection.prototype, 'beginReading').mockImplementation(function (this: Connection) {
-        reading++
-        return beginReading.call(this)
-      }),
-      vi.spyOn(Connection.prototype, 'leaveReading').mockImplementation(function (this: Connection) {
-        reading--
-        leaveReading.call(this)
-      }),
-      vi.spyOn(PostgresStore.prototype, 'replace').mockImplementation(async function (this: PostgresStore, ...args) {
-        await until(() => reading === 0)
-        return replace.apply(this, args)
-      }),
-    ]
-    onTestFinished(() => {
-      for (const spy of spies) spy.mockRestore()
+    const replacing = vi.spyOn(PostgresStore.prototype, 'replace').mockImplementation(async function (
+      this: PostgresStore,
+      ...args
+    ) {
+      await until(() => reading.now === 0)
+      return replace.apply(this, args)
     })
+    onTestFinished(() => replacing.mockRestore())
     expect((await rowsFrom(database!, 'plain', '')).total_rows).toBe(DOCUMENTS - 2)
-    expect(spies[2]).toHaveBeenCalledOnce()
+    expect(replacing).toHaveBeenCalledOnce()
   })
 })
