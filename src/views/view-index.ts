@@ -17,6 +17,7 @@ import type { ViewDesign } from './design/view-design.ts'
 import { type IndexState, StateReader, type ViewTree, viewTrees } from './layout/index-state.ts'
 import type { Client, Freshness, IndexInformation, IndexSizes, OpenIndex } from './reading/open-index.ts'
 import { PublishedIndex, RecentState } from './reading/published-index.ts'
+import { hasReached, isAtLeast, isSame, type Reached } from './reading/reached.ts'
 import type { ReadChanges } from './updating/batch-reader.ts'
 import { firstChanges } from './updating/changed-documents.ts'
 import type { IndexPlace, IndexRunner } from './updating/index-runner.ts'
@@ -29,12 +30,6 @@ export interface IndexServices {
   readonly log: Log
 }
 
-/** What a reader needs the index to have reached. */
-interface Required {
-  readonly updateSequence: number
-  readonly purgeSequence: number
-}
-
 /** An index as it was read, to be released. */
 interface ReadIndex {
   readonly snapshot: SharedSnapshot
@@ -43,7 +38,7 @@ interface ReadIndex {
 }
 
 interface Waiter {
-  readonly required: Required
+  readonly required: Reached
   readonly resolve: () => void
   readonly reject: (error: unknown) => void
 }
@@ -118,7 +113,7 @@ export class ViewIndex {
     const [required, first] = await this.#compared(view)
     for (let read = first; ; read = await this.#read()) {
       let index = this.#publishedAs(read.snapshot, read.state)
-      let latest: Required = required
+      let latest: Reached = required
       const isOfOneMoment = view && read === first
       // It is ahead of what was asked for; of the database it cannot be, unless that was put back to an older state.
       if (!isOfOneMoment && index.updateSequence > required.updateSequence) {
@@ -284,7 +279,7 @@ export class ViewIndex {
   }
 
   /** How far the database is beside an index. Where a state takes a connection, nobody waits for one while they have another. */
-  async #besideDatabase(index: PublishedIndex): Promise<[Required, PublishedIndex]> {
+  async #besideDatabase(index: PublishedIndex): Promise<[Reached, PublishedIndex]> {
     const { store, database } = this.place
     if (!store.sharing) return [await releasedOnError(index, () => database.latestState()), index]
     index.release()
@@ -294,7 +289,7 @@ export class ViewIndex {
   }
 
   /** Resolves when a state may be new enough. */
-  async #reach(required: Required, signal: AbortSignal | undefined, behind: IndexBehind | undefined): Promise<void> {
+  async #reach(required: Reached, signal: AbortSignal | undefined, behind: IndexBehind | undefined): Promise<void> {
     if (signal?.aborted || this.#ending.signal.aborted) release(behind)
     signal?.throwIfAborted()
     this.#ending.signal.throwIfAborted()
@@ -359,12 +354,12 @@ export class ViewIndex {
     }
   }
 
-  async #reached(): Promise<Required> {
+  async #reached(): Promise<Reached> {
     using index = await this.#published()
     return { updateSequence: index.updateSequence, purgeSequence: index.purgeSequence }
   }
 
-  #serve(reached: Required): void {
+  #serve(reached: Reached): void {
     this.#recent.forget()
     for (const { required, resolve } of this.#waiting) if (isAtLeast(reached, required)) resolve()
   }
@@ -423,20 +418,6 @@ function isGone(error: unknown): boolean {
 /** A temporary view has no document: it is named by its signature. */
 function nameOf({ id, signature }: ViewDesign): string {
   return isDesignId(id) ? id : signature
-}
-
-/** An index that has what was asked for, and no more than the database. */
-function hasReached(index: Required, required: Required, database: Required): boolean {
-  if (!isAtLeast(index, required)) return false
-  return index.updateSequence === required.updateSequence || isAtLeast(database, index)
-}
-
-function isSame(reached: Required, required: Required): boolean {
-  return reached.updateSequence === required.updateSequence && reached.purgeSequence === required.purgeSequence
-}
-
-function isAtLeast(reached: Required, required: Required): boolean {
-  return reached.updateSequence >= required.updateSequence && reached.purgeSequence >= required.purgeSequence
 }
 
 function taskFields({ changesDone, totalChanges }: UpdateProgress) {
