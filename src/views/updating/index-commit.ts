@@ -6,12 +6,11 @@ import type { PlannedNodes } from '../../storage/rank-tree/rank-tree.ts'
 import { COMMIT_OPERATIONS_LIMIT, type Put, type Snapshot, type Store } from '../../storage/store.ts'
 import { ROW_PREFIX_BYTES, STATE_KEY } from '../layout/index-layout.ts'
 import { encodeState, type IndexState, type ViewState, type ViewTree } from '../layout/index-state.ts'
+import type { Reached } from '../reading/reached.ts'
 import type { PlannedRows, RowChange } from './row-changes.ts'
 
 /** What a commit brings the index to. */
-export interface Reached {
-  readonly updateSequence: number
-  readonly purgeSequence: number
+export interface CommittedReach extends Reached {
   /** Set where documents are gone rather than changed: the purge that they went with. */
   readonly purge?: number
 }
@@ -54,7 +53,7 @@ export async function commitRows(
   state: IndexState,
   { trees, lease }: CommittedIndex,
   { rows, documentPuts, documentDeletes }: PlannedRows,
-  reached: Reached,
+  reached: CommittedReach,
 ): Promise<CommittedState> {
   const puts: Put[] = [...documentPuts]
   const deletes: Buffer[] = [...documentDeletes]
@@ -89,7 +88,7 @@ export async function commitRows(
 /** Leaves room for the nodes of the trees: most rows share theirs with others. */
 const ROWS_LIMIT = COMMIT_OPERATIONS_LIMIT / 3
 
-function changedView(before: ViewState | undefined, { updateSequence, purge }: Reached): ViewState {
+function changedView(before: ViewState | undefined, { updateSequence, purge }: CommittedReach): ViewState {
   const { lastChange = 0, lastPurge = 0 } = before ?? {}
   return purge === undefined ? { lastChange: updateSequence, lastPurge } : { lastChange, lastPurge: purge }
 }

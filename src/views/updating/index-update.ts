@@ -12,7 +12,7 @@ import { documentKey, STATE_KEY } from '../layout/index-layout.ts'
 import { encodeState, type IndexState, newState, readState, type ViewTree, viewTrees } from '../layout/index-state.ts'
 import { BatchReader, type MappedBatch } from './batch-reader.ts'
 import { ExpectedSnapshot, KnownRows } from './expected-snapshot.ts'
-import { commitRows, OutrunError, type Reached, TooManyRowsError } from './index-commit.ts'
+import { type CommittedReach, commitRows, OutrunError, TooManyRowsError } from './index-commit.ts'
 import { documentsOf, type MappedDocument } from './mapped-documents.ts'
 import { type PlannedRows, planRows } from './row-changes.ts'
 import type { IndexBehind, UpdateRequest } from './update-request.ts'
@@ -283,7 +283,7 @@ class IndexUpdate {
   async #commit(
     state: IndexState,
     documents: readonly MappedDocument[],
-    reached: Reached,
+    reached: CommittedReach,
     { isFirst }: { readonly isFirst: boolean },
   ): Promise<IndexState> {
     const { store, design } = this.#request
@@ -305,7 +305,12 @@ class IndexUpdate {
     return await this.#commitRows(snapshot, state, rows, reached)
   }
 
-  async #commitRows(snapshot: Snapshot, state: IndexState, rows: PlannedRows, reached: Reached): Promise<IndexState> {
+  async #commitRows(
+    snapshot: Snapshot,
+    state: IndexState,
+    rows: PlannedRows,
+    reached: CommittedReach,
+  ): Promise<IndexState> {
     const index = { trees: this.#treesOf(state), lease: this.#lease }
     const committed = await commitRows(this.#request.store, snapshot, state, index, rows, reached)
     this.#version = committed.version
