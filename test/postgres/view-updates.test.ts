@@ -3,6 +3,7 @@ import { Database } from '../../src/database/database.ts'
 import { Connection } from '../../src/storage/postgres/connection.ts'
 import { PostgresStore } from '../../src/storage/postgres/postgres-store.ts'
 import { TooManyReadersError } from '../../src/storage/storage-error.ts'
+import { Views } from '../../src/views/views.ts'
 import { Client, TestDatabase } from '../support/client.ts'
 import { describeOnPostgres } from '../support/on-postgres.ts'
 import { sharedPostgres } from '../support/postgres.ts'
@@ -195,6 +196,20 @@ describeOnPostgres('a view of databases in PostgreSQL', () => {
     }
     state.mockRestore()
     expect((await database!.get('_design/d/_view/plain?limit=1')).status).toBe(200)
+  })
+
+  it('holds no connection after its database was deleted between its rows and their documents', async () => {
+    const [database] = await viewsOn(1)
+    const reading = transactions()
+    const { openIndexOf } = Views.prototype
+    const opening = vi.spyOn(Views.prototype, 'openIndexOf').mockImplementation(async function (this: Views, ...args) {
+      const index = await openIndexOf.apply(this, args)
+      await database!.delete('')
+      return index
+    })
+    onTestFinished(() => opening.mockRestore())
+    expect((await database!.get('_design/d/_view/plain?include_docs=true')).status).toBe(404)
+    await until(() => reading.now === 0, 10_000)
   })
 
   it('holds no connection while it is built again', async () => {

@@ -79,12 +79,14 @@ class ViewQuery extends RowQuery {
 
   /** Documents can change without the rows: with them, the answer depends on the update sequence. */
   static async #openDocuments(parts: QueryParts): Promise<ViewQuery> {
-    const documents = parts.database.lastingView(parts.view.snapshot)
+    let documents: LastingView | undefined
     try {
+      // Throws where the database was deleted since the index was opened.
+      documents = parts.database.lastingView(parts.view.snapshot)
       const { updateSequence, purgeSequence } = await documents.state()
       return new ViewQuery(parts, documents, versionOf(parts, [updateSequence, purgeSequence]))
     } catch (error) {
-      documents.release()
+      documents?.release()
       parts.index.release()
       throw error
     }
