@@ -217,7 +217,9 @@ export class PostgresStore implements Store, SnapshotSource {
     await this.fixSnapshots()
     for (;;) {
       const id = randomBytes(COMMIT_ID_BYTES)
-      const taken = await this.#runLeased(lease, STATEMENTS.takeSpace, [this.id, this.#space, space, bytes, id]).then(
+      // A reader may learn meanwhile that it is another one.
+      const before = this.#space
+      const taken = await this.#runLeased(lease, STATEMENTS.takeSpace, [this.id, before, space, bytes, id]).then(
         ([row]) => row !== undefined,
         async (error: unknown) => {
           if (!(error instanceof EngineUnavailableError)) throw error
@@ -229,8 +231,7 @@ export class PostgresStore implements Store, SnapshotSource {
       )
       const now = taken ? space : await this.#spaceNow()
       // Another server replaced the rows too. The last replacement stays.
-      if (!taken && now === this.#space)
-        throw new StorageError('A replacement took too long, and its rows were removed.')
+      if (!taken && now === before) throw new StorageError('A replacement took too long, and its rows were removed.')
       this.#space = now
       if (!taken) continue
       const [row] = await this.#server.run(STATEMENTS.state, [this.id])

@@ -172,15 +172,19 @@ export const STATEMENTS = {
      )
      SELECT space FROM alive`,
   ),
-  /** $1 store, $2 its space before, $3 the one that takes its place, $4 bytes, $5 commit id. */
+  /**
+   * $1 store, $2 its space before, $3 the one that takes its place, $4 bytes, $5 commit id. Where $2 is not its space any more
+   * nothing changes: $3 can take the place of another one, and is removed where it does not.
+   */
   takeSpace: statement(
     'take_space',
-    `WITH finished AS (DELETE FROM garbage WHERE space = $3 AND NOT abandoned RETURNING space),
+    `WITH alive AS (SELECT space FROM garbage WHERE space = $3 AND NOT abandoned FOR UPDATE),
      moved AS (
        UPDATE stores SET space = $3, version = version + 1, bytes = $4,
          recent = substring($5::bytea || recent from 1 for ${COMMIT_ID_BYTES * RECENT_COMMITS})
-       WHERE id = $1 AND space = $2 AND EXISTS (SELECT 1 FROM finished) RETURNING version
+       WHERE id = $1 AND space = $2 AND EXISTS (SELECT 1 FROM alive) RETURNING version
      ),
+     finished AS (DELETE FROM garbage WHERE space = $3 AND EXISTS (SELECT 1 FROM moved)),
      left_over AS (INSERT INTO garbage (space, touched, abandoned) SELECT $2, now(), true FROM moved)
      SELECT version FROM moved`,
   ),
