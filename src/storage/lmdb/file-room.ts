@@ -3,17 +3,7 @@
  * process: the library formats its error message into a buffer that is too short. So the file is grown before the commit,
  * with zeros that we write ourselves. A full disk, a quota or a limit on the size of files is an error here.
  */
-import {
-  closeSync,
-  constants,
-  fdatasync,
-  fstatSync,
-  openSync,
-  readFileSync,
-  statfsSync,
-  writeSync,
-  writev,
-} from 'node:fs'
+import { closeSync, constants, fdatasync, fstatSync, openSync, readSync, statfsSync, writeSync, writev } from 'node:fs'
 import { basename, dirname } from 'node:path'
 import { promisify } from 'node:util'
 import { LMDB_PAGE_BYTES, PAGE_HEADER_BYTES } from '../file-check/page-layout.ts'
@@ -286,10 +276,15 @@ function fileSizeLimit(): number {
   return found ? Number(found[1]) : Number.POSITIVE_INFINITY
 }
 
+/** The file stays open: it is read with every larger commit, and opening it takes twice as long as reading. */
 function limits(): string {
   try {
-    return readFileSync(LIMITS, 'latin1')
+    limitsFile ??= openSync(LIMITS, 'r')
+    return limitsText.toString('latin1', 0, readSync(limitsFile, limitsText, 0, limitsText.length, 0))
   } catch {
     return ''
   }
 }
+
+let limitsFile: number | undefined
+const limitsText = Buffer.alloc(4096)
