@@ -29,12 +29,16 @@ export async function* listKeys(
   const slice = new TimeSlice()
   for (let first = 0; first < keys.length; ) {
     if (slice.isOverNow) await slice.pause()
+    // Until something of it is open. What is found in states that are released right after that is never sent.
+    using pin = view.pin()
     const { found, renewals } = await findKeys(view, nextKeys(keys, first), isThere)
     for (const portion of documents ? portions(found, ({ row }) => bytesOf(row)) : [found]) {
       const live = portion.map(({ row }) => row).filter(isLive)
       const texts = documents && (await openTexts(view, live, documents, renewals))
-      if (texts === 'outdated') {
-        if (++inVain === ATTEMPTS) throw contentsMissing()
+      pin[Symbol.dispose]()
+      if (texts === 'outdated') break
+      if (texts === 'gone') {
+        lookAgain(view, ++inVain)
         break
       }
       inVain = 0
@@ -59,13 +63,16 @@ export async function* listWithContents(
   let left = limit
   let inVain = 0
   for (let rest: KeyRange | undefined = range; rest && left > 0; ) {
+    // As above.
+    using pin = view.pin()
     const { rows, next, renewals } = await findRows(view, live, rest, left)
     let unsent: KeyRange = rest
     rest = next
     for (const portion of portions(rows, bytesOf)) {
       const texts = await openTexts(view, portion, documents, renewals)
-      if (texts === 'outdated') {
-        if (++inVain === ATTEMPTS) throw contentsMissing()
+      pin[Symbol.dispose]()
+      if (texts === 'outdated' || texts === 'gone') {
+        if (texts === 'gone') lookAgain(view, ++inVain)
         rest = unsent
         break
       }
@@ -80,6 +87,12 @@ export async function* listWithContents(
       if (last) unsent = rangeAfter(range, documentKey(last.id))
     }
   }
+}
+
+/** In the newest state, which does not refer to the contents that are gone. */
+function lookAgain(view: LastingView, inVain: number): void {
+  if (inVain === ATTEMPTS) throw contentsMissing()
+  view.renew()
 }
 
 const KEYS_A_BLOCK = 500
@@ -199,23 +212,21 @@ interface OpenTexts {
   release(): void
 }
 
-/** The documents of rows that were found in that state; `outdated` if it is gone and they must be looked up again. */
+/**
+ * The documents of rows that were found in that state; `outdated` if it was released and they must be looked up again, `gone` if
+ * a newer state refers to their contents no longer, and compaction has removed them.
+ */
 async function openTexts(
   view: LastingView,
   rows: readonly FoundRow[],
   wanted: DocumentsWanted,
   renewals: number,
-): Promise<OpenTexts | 'outdated'> {
-  using pin = view.pin()
+): Promise<OpenTexts | 'outdated' | 'gone'> {
+  using _pin = view.pin()
   if (view.renewals !== renewals) return 'outdated'
   const documents = await openDocuments(view, rows, wanted)
   const release = await wanted.contents?.keepAll(documents.flatMap(({ attachments }) => attachments))
-  if (release === 'gone') {
-    // A newer state refers to them no longer, and compaction has removed them.
-    pin[Symbol.dispose]()
-    view.renew()
-    return 'outdated'
-  }
+  if (release === 'gone') return 'gone'
   const { reading } = view
   const byId = new Map(documents.map((document) => [document.parts.id, document]))
   // Rendered for each row: a key may be asked for twice, and pieces are given once.

@@ -1,16 +1,17 @@
 /** The rows of a listing, which are put together as bytes, against documents that are opened and written one by one. */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import type { Database } from '../../../src/database/database.ts'
+import { Database } from '../../../src/database/database.ts'
 import { bodyKey } from '../../../src/database/layout/keys.ts'
 import { bodyPlaces } from '../../../src/database/layout/read-bodies.ts'
 import { listRange } from '../../../src/database/listing/all-documents.ts'
 import type { DocumentsWanted } from '../../../src/database/listing/document-listing.ts'
+import { listKeys } from '../../../src/database/listing/listed-texts.ts'
 import { stubText } from '../../../src/database/reading/document-text.ts'
 import { openDocument } from '../../../src/database/reading/open-document.ts'
 import { MemoryEngine } from '../../../src/storage/memory/memory-engine.ts'
 import { replyChunks, textsOf } from '../../../src/views/query/row-query.ts'
-import { memoryDatabase, put, replicated, written } from '../test-database.ts'
+import { memoryDatabase, put, replicated, surroundings, written } from '../test-database.ts'
 
 const ALL = { inclusiveEnd: true, descending: false, skip: 0, limit: Number.POSITIVE_INFINITY }
 
@@ -70,6 +71,22 @@ describe('rows of a listing', () => {
       }),
       { numRuns: 40 },
     )
+  })
+
+  it('come to an end where every state is released between two reads', async () => {
+    const store = await new MemoryEngine().create('test')
+    Object.assign(store, { holding: { idleMs: 1000, idleStates: 0 } })
+    const database = await Database.create(store, surroundings())
+    // Several portions.
+    const ids = Array.from({ length: 12 }, (_, i) => `doc-${String(i).padStart(2, '0')}`)
+    await written(database.write(ids.map((each) => put(each, { large: 'x'.repeat(100_000) }))))
+    const expected = await opened(database, ids, documents)
+    const withContents = { ...documents, contents: database.attachments }
+    expect(await listed(database, { documents: withContents })).toEqual(expected)
+    using view = database.lastingView()
+    const texts: string[] = []
+    for await (const block of listKeys(view, ids, documents)) texts.push(...(await textsOf(block)))
+    expect(texts).toEqual(expected)
   })
 
   it('show revisions of any form and conflicts', async () => {
