@@ -65,6 +65,7 @@ export class SharedSettings {
       const [expected, stored] = await Promise.all([snapshot.version(), snapshot.get(name)])
       const [, , there] = stored ? decoded(stored) : []
       if (typeof there === 'string') return there
+      snapshot.release()
       const { outcome } = await this.#store.commit({ puts: [[name, encoded(section, key, value)]], expected })
       if (outcome === 'committed') return value
     }

@@ -7,6 +7,7 @@ import { Views } from '../../src/views/views.ts'
 import { Client, TestDatabase } from '../support/client.ts'
 import { describeOnPostgres } from '../support/on-postgres.ts'
 import { sharedPostgres } from '../support/postgres.ts'
+import { readTransactions } from '../support/read-transactions.ts'
 import { startService } from '../support/service.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 import { until } from '../support/until.ts'
@@ -65,30 +66,6 @@ function statements(): string[] {
     scripts.mockRestore()
   })
   return names
-}
-
-/** How many transactions read. */
-function transactions(): { readonly now: number } {
-  const open = new Set<Connection>()
-  const { beginReading, leaveReading } = Connection.prototype
-  const spies = [
-    vi.spyOn(Connection.prototype, 'beginReading').mockImplementation(function (this: Connection) {
-      open.add(this)
-      return beginReading.call(this)
-    }),
-    vi.spyOn(Connection.prototype, 'leaveReading').mockImplementation(function (this: Connection) {
-      open.delete(this)
-      leaveReading.call(this)
-    }),
-  ]
-  onTestFinished(() => {
-    for (const spy of spies) spy.mockRestore()
-  })
-  return {
-    get now() {
-      return open.size
-    },
-  }
 }
 
 describeOnPostgres('a view of databases in PostgreSQL', () => {
@@ -219,7 +196,7 @@ describeOnPostgres('a view of databases in PostgreSQL', () => {
       const { _rev } = (await database!.get(id)).as<{ _rev: string }>()
       await database!.post('_purge', { [id]: [_rev] })
     }
-    const reading = transactions()
+    const reading = readTransactions()
     const { replace } = PostgresStore.prototype
     const replacing = vi.spyOn(PostgresStore.prototype, 'replace').mockImplementation(async function (
       this: PostgresStore,

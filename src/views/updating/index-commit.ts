@@ -46,7 +46,7 @@ export interface CommittedState {
   readonly version: number
 }
 
-/** Resolves to what was committed. The snapshot is the state that the rows were planned for. */
+/** Resolves to what was committed. The snapshot is the state that the rows were planned for; it is released. */
 export async function commitRows(
   store: Store,
   snapshot: Snapshot,
@@ -78,6 +78,8 @@ export async function commitRows(
   puts.push([STATE_KEY, encodeState(next)])
   if (puts.length + deletes.length > COMMIT_OPERATIONS_LIMIT) throw new TooManyRowsError()
   const expected = await snapshot.version()
+  // The commit waits for readers that have not begun, and where a state takes a connection they may wait for this one.
+  snapshot.release()
   const { outcome, version } = await store.commit({ puts, deletes, expected, lease })
   if (outcome !== 'committed' && store.sharing) throw new OutrunError()
   assert(outcome === 'committed', 'An index has one writer.')
