@@ -83,6 +83,7 @@ export class DatabaseEngine {
   static async open(store: Store, services: DatabaseServices): Promise<DatabaseEngine> {
     using snapshot = store.snapshot()
     const stored = await snapshot.get(IDENTITY_KEY)
+    snapshot.release()
     if (!stored) {
       // The node that writes it is still creating it.
       if (services.isFollower) throw notFound('no_db_file')
@@ -196,9 +197,9 @@ export class DatabaseEngine {
     return state
   }
 
-  async information(): Promise<DatabaseInformation> {
+  async information(view?: DatabaseView): Promise<DatabaseInformation> {
     const [state, { fileBytes }, isCompacting] = await Promise.all([
-      this.#stateNow(),
+      view ? view.state() : this.#stateNow(),
       this.store.sizes(),
       this.compactor.isRunningAnywhere(),
     ])

@@ -100,9 +100,9 @@ export class Database {
     return this.#engine.epochUs
   }
 
-  /** The current state; must be released. */
-  view(): DatabaseView {
-    return new DatabaseView(this.#engine.store.snapshot(), this.#access?.reading)
+  /** The current state, or beside another snapshot the one that it had when that was taken; must be released. */
+  view(beside?: Snapshot): DatabaseView {
+    return new DatabaseView(this.#engine.store.snapshot(beside?.moment), this.#access?.reading)
   }
 
   /** For single documents, where the engine has a way that costs less than a view. */
@@ -149,8 +149,9 @@ export class Database {
     return this.#engine.lastState
   }
 
-  information(): Promise<DatabaseInformation> {
-    return this.#engine.information()
+  /** As it is now, or in a view that was taken just now. */
+  information(view?: DatabaseView): Promise<DatabaseInformation> {
+    return this.#engine.information(view)
   }
 
   /**

@@ -1,11 +1,13 @@
 /** The numbers of a database by the names of the interface, as clients and functions see them. */
 import type { Database } from './database.ts'
+import type { DatabaseView } from './database-view.ts'
 
 /** The format in which databases are stored, by CouchDB's count. */
 const DISK_FORMAT_VERSION = 6
 
-export async function informationMembers(database: Database): Promise<Record<string, unknown>> {
-  const information = await database.information()
+/** As they are now, or in a view that was taken just now. */
+export async function informationMembers(database: Database, view?: DatabaseView): Promise<Record<string, unknown>> {
+  const information = await database.information(view)
   const { fileBytes, dataBytes } = information
   return {
     db_name: information.name,

@@ -150,4 +150,25 @@ describeOnPostgres('a server with one connection for reading', () => {
     await db.client.request('PUT', '/_users/org.couchdb.user:u', { body: user })
     expect((await db.client.request('POST', '/_session', { body: user })).status).toBe(200)
   })
+
+  it('answers every request with it', async () => {
+    const db = await database()
+    const reading = readTransactions()
+    // Indexes are built first, and updated after the writes.
+    for (const [name, ask] of [...readers(db), ...writers(db), ...readers(db).slice(0, 12)]) {
+      expect([name, (await ask()).status < 300, reading.most]).toEqual([name, true, 1])
+    }
+  })
+
+  it('answers all of them at once', async () => {
+    const db = await database()
+    const all = [...readers(db), ...writers(db), ...readers(db)]
+    const failed = await Promise.all(
+      all.map(async ([name, ask]) => {
+        const { status } = await ask()
+        return status < 300 ? [] : [`${name}: ${status}`]
+      }),
+    )
+    expect(failed.flat()).toEqual([])
+  })
 })

@@ -41,12 +41,20 @@ export interface StagedAttachment {
   release(): void
 }
 
+/** Where readers get the contents of attachments from. */
+export interface AttachmentContents {
+  /** Stored bytes from `start` to `end` (exclusive). */
+  read(content: AttachmentContent, start?: number, end?: number): AsyncGenerator<Buffer>
+  /** Keeps the bytes of all of them until the returned function is called; 'gone' if any are missing. */
+  keepAll(contents: readonly AttachmentContent[]): Promise<(() => void) | 'gone'>
+}
+
 /** Read from the store at once. */
 const READ_CHUNKS = 4
 /** Limit on the bytes of contents that are read together. */
 const READ_BYTES = 512 * 1024
 
-export class AttachmentStore {
+export class AttachmentStore implements AttachmentContents {
   readonly #store: Store
   /** Numbers that are being written or read, with the count of users. */
   readonly #inUse = new Map<number, number>()
@@ -141,8 +149,27 @@ export class AttachmentStore {
     for (const number of numbers) this.#unreferenced.delete(number)
   }
 
-  /** Stored bytes from `start` to `end` (exclusive). Each piece is read from the newest state: chunks never change. */
-  async *read({ number, storedLength }: AttachmentContent, start = 0, end = storedLength): AsyncGenerator<Buffer> {
+  /**
+   * The same for who reads a snapshot of the database at the same time: while that has a moment contents are read in it. Where a
+   * state takes a connection, a second one would be waited for otherwise.
+   */
+  beside(snapshot: Snapshot): AttachmentContents {
+    return {
+      read: (content, start, end) => this.read(content, start, end, snapshot),
+      keepAll: (contents) => this.keepAll(contents, snapshot),
+    }
+  }
+
+  /**
+   * Stored bytes from `start` to `end` (exclusive). Each piece is read from the newest state, or beside another snapshot: chunks
+   * never change.
+   */
+  async *read(
+    { number, storedLength }: AttachmentContent,
+    start = 0,
+    end = storedLength,
+    beside?: Snapshot,
+  ): AsyncGenerator<Buffer> {
     const release = this.use(number)
     try {
       const slices = [...slicesOf(start, end)]
@@ -151,6 +178,7 @@ export class AttachmentStore {
         const chunks = await this.#chunks(
           number,
           some.map(({ chunk }) => chunk),
+          beside,
         )
         for (const [i, slice] of some.entries()) {
           const chunk = chunks[i]
@@ -163,11 +191,11 @@ export class AttachmentStore {
     }
   }
 
-  async #chunks(number: number, chunks: readonly number[]): Promise<(Buffer | undefined)[]> {
+  async #chunks(number: number, chunks: readonly number[], beside?: Snapshot): Promise<(Buffer | undefined)[]> {
     const keys = chunks.map((chunk) => attachmentKey(number, chunk))
     const held = this.#heldStates?.get(number)
     if (held) return held.getMany(keys)
-    using snapshot = this.#store.snapshot()
+    using snapshot = this.#store.snapshot(beside?.moment)
     return await snapshot.getMany(keys)
   }
 
@@ -205,7 +233,7 @@ export class AttachmentStore {
   }
 
   /** Keeps the bytes of all of them until the returned function is called; 'gone' if any are missing. */
-  async keepAll(contents: readonly AttachmentContent[]): Promise<(() => void) | 'gone'> {
+  async keepAll(contents: readonly AttachmentContent[], beside?: Snapshot): Promise<(() => void) | 'gone'> {
     if (contents.length === 0) return NOTHING_KEPT
     if (contents.some(({ number }) => this.#condemned.has(number))) return 'gone'
     // Before the snapshot is taken: what is in use by then is not removed later.
@@ -214,7 +242,7 @@ export class AttachmentStore {
       for (const each of kept) each()
     }
     try {
-      using snapshot = this.#store.snapshot()
+      using snapshot = this.#store.snapshot(beside?.moment)
       const numbers = contents.map(({ number }) => number)
       if (!(await areStored(snapshot, numbers))) {
         release()

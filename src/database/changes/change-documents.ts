@@ -1,7 +1,7 @@
 /** The documents of a feed with `include_docs`: the winners, tombstones too, as far as the reader may see them. */
 import { conflicts } from '../../document/revisions/winner.ts'
 import type { FieldProjection } from '../../selectors/field-projection.ts'
-import type { AttachmentStore } from '../attachments/attachment-store.ts'
+import type { AttachmentContents } from '../attachments/attachment-store.ts'
 import type { DatabaseView } from '../database-view.ts'
 import type { OpenedDocument } from '../reading/document-text.ts'
 import { inlineText, stubText } from '../reading/document-text.ts'
@@ -12,7 +12,7 @@ export interface DocumentsInFeed {
   readonly conflicts: boolean
   readonly encodingInfo: boolean
   /** Where the contents of attachments are read from, if they are wanted. */
-  readonly contents: AttachmentStore | undefined
+  readonly contents: AttachmentContents | undefined
   /** The fields that are shown; undefined for all. */
   readonly fields?: FieldProjection | undefined
 }
@@ -68,7 +68,7 @@ function inPieces(
   writer: ChangeBlockWriter,
   { change }: FilteredChange,
   document: OpenedDocument,
-  contents: AttachmentStore,
+  contents: AttachmentContents,
   { encodingInfo }: DocumentsInFeed,
 ): AsyncIterable<string | Buffer> {
   writer.document()

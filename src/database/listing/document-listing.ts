@@ -7,7 +7,7 @@ import { conflicts } from '../../document/revisions/winner.ts'
 import type { RevisionTree } from '../../document/tree/revision-tree.ts'
 import { rangeAfter } from '../../storage/rows/stored-key.ts'
 import type { KeyRange, Page, PageLimits } from '../../storage/store.ts'
-import type { AttachmentStore } from '../attachments/attachment-store.ts'
+import type { AttachmentContents } from '../attachments/attachment-store.ts'
 import type { LastingView } from '../database-view.ts'
 import { DOCUMENT_PREFIX, idOfDocumentKey } from '../layout/keys.ts'
 import { type BodyPlace, bodyPlaces } from '../layout/read-bodies.ts'
@@ -21,7 +21,7 @@ import type { LiveDocuments } from './listing-range.ts'
 export interface DocumentsWanted {
   readonly conflicts: boolean
   /** Where the contents of attachments are read from, if they are wanted: they are kept while they are sent. */
-  readonly contents: AttachmentStore | undefined
+  readonly contents: AttachmentContents | undefined
   /** Tell how attachments are packed. */
   readonly encodingInfo: boolean
 }

@@ -6,7 +6,7 @@
 import type { RevisionId, RevisionPath } from '../../document/ids.ts'
 import type { RevisionNode } from '../../document/tree/branch.ts'
 import { membersOf, quoteText, spliceObject } from '../../encoding/json/json-text-splice.ts'
-import type { AttachmentStore } from '../attachments/attachment-store.ts'
+import type { AttachmentContents } from '../attachments/attachment-store.ts'
 import { type AttachmentRecord, camePacked } from '../layout/stored-body.ts'
 import { gunzipped } from './gzip.ts'
 
@@ -94,7 +94,7 @@ export interface InlineText {
 
 export function inlineText(
   document: OpenedDocument,
-  store: AttachmentStore,
+  contents: AttachmentContents,
   { encodingInfo = false }: RenderingOptions = {},
 ): InlineText {
   if (wantedAttachments(document).length === 0) {
@@ -115,15 +115,15 @@ export function inlineText(
     async *chunks() {
       for (const piece of pieces) {
         if (typeof piece === 'string') yield piece
-        else yield* base64(unpacked(store, piece))
+        else yield* base64(unpacked(contents, piece))
       }
     },
   }
 }
 
 /** The content as it was before it was packed. */
-export function unpacked(store: AttachmentStore, attachment: AttachmentRecord): AsyncIterable<Buffer> {
-  const stored = store.read(attachment)
+export function unpacked(contents: AttachmentContents, attachment: AttachmentRecord): AsyncIterable<Buffer> {
+  const stored = contents.read(attachment)
   return attachment.encoding === 'gzip' ? gunzipped(stored) : stored
 }
 

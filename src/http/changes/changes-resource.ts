@@ -1,4 +1,5 @@
 /** `_changes`: the changes of a database, as one reply, by long polling, or continuously. */
+import type { AttachmentContents } from '../../database/attachments/attachment-store.ts'
 import { type ChangesQuery, ChangesReader } from '../../database/changes/changes-reader.ts'
 import type { Database } from '../../database/database.ts'
 import type { FieldProjection } from '../../selectors/field-projection.ts'
@@ -62,7 +63,10 @@ async function present(request: ChangesRequest): Promise<Answer> {
       view.release()
       return notModified(tag)
     }
-    const reader = new ChangesReader(database, queryOf(request, updateSequence))
+    const reader = new ChangesReader(
+      database,
+      queryOf(request, updateSequence, database.attachments.beside(view.snapshot)),
+    )
     const first = await reader.nextIn(view)
     const lastSequence = () => (parameters.descending ? (reader.shown ?? updateSequence) : reader.cursor)
     const leave = countClient(request)
@@ -94,7 +98,7 @@ async function following(request: ChangesRequest): Promise<Answer> {
   }
   try {
     const updateSequence = await newestSequence(database)
-    const reader = new ChangesReader(database, queryOf(request, updateSequence))
+    const reader = new ChangesReader(database, queryOf(request, updateSequence, database.attachments))
     const first = await reader.next()
     const firstRound = kind === 'longpoll' ? { lastSequence: updateSequence } : undefined
     const right = rightToRead(call, database)
@@ -119,7 +123,11 @@ async function newestSequence(database: Database): Promise<number> {
   return (await view.state()).updateSequence
 }
 
-function queryOf({ database, parameters, filter, fields }: ChangesRequest, updateSequence: number): ChangesQuery {
+function queryOf(
+  { database, parameters, filter, fields }: ChangesRequest,
+  updateSequence: number,
+  contents: AttachmentContents,
+): ChangesQuery {
   const { feed, leaves, limit, documents } = parameters
   // A feed that waits for new changes cannot be descending: it begins at the end.
   const isFromEnd = parameters.since === 'now' || (parameters.descending && feed !== 'normal')
@@ -131,7 +139,7 @@ function queryOf({ database, parameters, filter, fields }: ChangesRequest, updat
     leaves,
     documents: documents && {
       ...documents,
-      contents: documents.contents && !fields ? database.attachments : undefined,
+      contents: documents.contents && !fields ? contents : undefined,
       fields,
     },
     filter,

@@ -12,6 +12,7 @@ import { openDocument } from '../../database/reading/open-document.ts'
 import type { RevisionId } from '../../document/ids.ts'
 import { invalidJson, notFound, RequestError } from '../../document/request-error.ts'
 import { isObject } from '../../encoding/json/json-value.ts'
+import type { Snapshot } from '../../storage/store.ts'
 import { readBytes } from '../bodies/request-body.ts'
 import { entityTag } from '../server/answer.ts'
 import { authenticationOf } from '../server/authentication.ts'
@@ -24,6 +25,8 @@ export interface RequestedFunction {
   readonly id: string | null
   /** What `functionBody` gave. */
   readonly body: string | undefined
+  /** What else the caller reads meanwhile: the database is read beside it. */
+  readonly beside?: Snapshot | undefined
 }
 
 /** The JSON text of the request object. */
@@ -31,11 +34,11 @@ export async function functionRequest(
   call: Call,
   context: HttpContext,
   database: Database,
-  { id, body }: RequestedFunction,
+  { id, body, beside }: RequestedFunction,
 ): Promise<string> {
   const query = queryOf(call)
-  using view = database.view()
-  const [info, security] = await Promise.all([informationMembers(database), view.security()])
+  using view = database.view(beside)
+  const [info, security] = await Promise.all([informationMembers(database, view), view.security()])
   const members = {
     info,
     id,

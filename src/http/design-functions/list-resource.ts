@@ -34,7 +34,7 @@ export async function listRows(call: Call, context: PrimaryContext): Promise<Ans
   if (call.hasTag(tag)) return notModified(tag)
   requireFunction(design, 'lists', name)
   const head = JSON.stringify(await rows.head())
-  const request = await functionRequest(call, context, database, { id: null, body })
+  const request = await functionRequest(call, context, database, { id: null, body, beside: rows.snapshot })
   const list = await context.functions.list(design.program, name, { head, request }, run)
   const kept = held.move()
   const fixed = { ETag: tag, Vary: 'Accept', ...contentPolicy(context.settings.current, 'showlist') }

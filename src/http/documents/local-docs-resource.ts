@@ -3,6 +3,7 @@ import type { Database } from '../../database/database.ts'
 import type { LastingView } from '../../database/database-view.ts'
 import { listLocalKeys, listLocalRange } from '../../database/listing/local-documents.ts'
 import { notFound } from '../../document/request-error.ts'
+import type { Snapshot } from '../../storage/store.ts'
 import type { QueryPlan } from '../../views/query/query-plan.ts'
 import { type BegunQuery, RowQuery } from '../../views/query/row-query.ts'
 import { readJson } from '../bodies/request-body.ts'
@@ -56,6 +57,10 @@ class LocalDocumentsQuery extends RowQuery {
     super([])
     this.#view = view
     this.#plan = plan
+  }
+
+  override get snapshot(): Snapshot {
+    return this.#view.snapshot
   }
 
   override release(): void {

@@ -19,7 +19,7 @@ import { DESIGN_IDS } from '../../document/ids.ts'
 import { partitionIds } from '../../document/partition.ts'
 import { notFound } from '../../document/request-error.ts'
 import type { JsonValue } from '../../encoding/json/json-value.ts'
-import type { Page } from '../../storage/store.ts'
+import type { Page, Snapshot } from '../../storage/store.ts'
 import { type Partitioning, planQuery, planText, type QueryPlan } from '../../views/query/query-plan.ts'
 import { type BegunQuery, RowQuery, type RowQueryHead } from '../../views/query/row-query.ts'
 import { type GivenParameter, jsonParameter, textParameter } from '../../views/query/view-parameters.ts'
@@ -154,7 +154,7 @@ export async function openAllDocuments(
   try {
     view.reading?.check('list')
     const listed = plan.partition === undefined ? within : partitionIds(plan.partition)
-    const query = plan.keys ? undefined : { ...listQuery(database, plan), within: listed }
+    const query = plan.keys ? undefined : { ...listQuery(database, view, plan), within: listed }
     const first = query && expectsRows ? firstPage(view, query) : undefined
     return new AllDocuments(database, view, { plan, within: listed, query, first }, await view.state(), pin)
   } catch (error) {
@@ -200,6 +200,10 @@ class AllDocuments extends RowQuery {
     this.#pin = pin
   }
 
+  override get snapshot(): Snapshot {
+    return this.#view.snapshot
+  }
+
   override release(): void {
     this.#view.release()
   }
@@ -220,7 +224,7 @@ class AllDocuments extends RowQuery {
     const head = await this.#headAt(chosen.length > 0 ? 0 : undefined)
     // Documents of other partitions are not found here.
     const isThere = within && isOfPartition ? (key: unknown) => isWithin(key, within) : undefined
-    const documents = documentsWanted(this.#database, this.#plan)
+    const documents = documentsWanted(this.#database, this.#view, this.#plan)
     return { head, blocks: () => listKeys(this.#view, chosen, documents, isThere) }
   }
 
@@ -246,7 +250,7 @@ function isWithin(key: unknown, range: IdRange): boolean {
 }
 
 /** A bound that is not a string is ignored. A document id alone counts here, since it is the key. */
-function listQuery(database: Database, plan: QueryPlan): AllDocumentsQuery {
+function listQuery(database: Database, view: LastingView, plan: QueryPlan): AllDocumentsQuery {
   const { startKey, startId, endKey, endId, inclusiveEnd, descending, skip, limit } = plan
   return {
     start: typeof startKey === 'string' ? startKey : startId,
@@ -255,12 +259,16 @@ function listQuery(database: Database, plan: QueryPlan): AllDocumentsQuery {
     descending,
     skip,
     limit,
-    documents: documentsWanted(database, plan),
+    documents: documentsWanted(database, view, plan),
   }
 }
 
-function documentsWanted(database: Database, plan: QueryPlan): DocumentsWanted | undefined {
+function documentsWanted(
+  { attachments }: Database,
+  { snapshot }: LastingView,
+  plan: QueryPlan,
+): DocumentsWanted | undefined {
   if (!plan.includeDocs) return undefined
   const { conflicts = false, encodingInfo } = plan
-  return { conflicts, contents: plan.attachments ? database.attachments : undefined, encodingInfo }
+  return { conflicts, contents: plan.attachments ? attachments.beside(snapshot) : undefined, encodingInfo }
 }

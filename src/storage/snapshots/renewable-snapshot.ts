@@ -29,8 +29,9 @@ export class RenewableSnapshot implements Snapshot {
     this.#beside = beside
   }
 
+  /** While its state is released, that in which it will be read again. */
   get moment(): Moment | undefined {
-    return this.#held?.moment
+    return this.#held?.moment ?? this.#beside?.moment
   }
 
   /** How often it moved to a newer state. What was read before may not exist any more. */

@@ -3,7 +3,7 @@
  * released. Its text is sent in pieces of some ten kilobytes, or in one piece where it is small.
  */
 import type { PieceableText, RowBlock, RowBytes } from '../../database/listing/listed-rows.ts'
-import type { Page } from '../../storage/store.ts'
+import type { Page, Snapshot } from '../../storage/store.ts'
 import { lineStart, StoredRow } from '../layout/index-layout.ts'
 
 export abstract class RowQuery implements Disposable {
@@ -37,6 +37,9 @@ export abstract class RowQuery implements Disposable {
     const { head, blocks } = await this.#begin()
     yield* replyChunks(head, blocks())
   }
+
+  /** For who reads more for the same reply: beside it, they wait for no second connection where a state takes one. */
+  abstract get snapshot(): Snapshot
 
   /** Releases the snapshot. May be called twice. */
   abstract release(): void

@@ -4,6 +4,7 @@ import type { Database } from '../../database/database.ts'
 import type { LastingView } from '../../database/database-view.ts'
 import type { RowBlock } from '../../database/listing/listed-rows.ts'
 import { notFound, type RequestError } from '../../document/request-error.ts'
+import type { Snapshot } from '../../storage/store.ts'
 import type { DesignPlace, ViewDesign } from '../design/view-design.ts'
 import type { Client, OpenIndex, OpenView } from '../reading/open-index.ts'
 import type { Views } from '../views.ts'
@@ -98,6 +99,10 @@ class ViewQuery extends RowQuery {
     this.#documents = documents
   }
 
+  override get snapshot(): Snapshot {
+    return this.#documents?.snapshot ?? this.#parts.view.snapshot
+  }
+
   override release(): void {
     this.#parts.index.release()
     this.#documents?.release()
@@ -145,7 +150,7 @@ class ViewQuery extends RowQuery {
     assert(this.#documents, 'Documents are read from a view of the database.')
     const documents = new RowDocuments(this.#documents, {
       conflicts: plan.conflicts ?? false,
-      contents: plan.attachments ? database.attachments : undefined,
+      contents: plan.attachments ? database.attachments.beside(this.#documents.snapshot) : undefined,
       encodingInfo: plan.encodingInfo,
     })
     for await (const rows of blocks) yield* documents.of(rows)
