@@ -177,7 +177,7 @@ describeOnPostgres('a view of databases in PostgreSQL', () => {
 
   it('holds no connection after its database was deleted between its rows and their documents', async () => {
     const [database] = await viewsOn(1)
-    const reading = transactions()
+    const reading = readTransactions()
     const { openIndexOf } = Views.prototype
     const opening = vi.spyOn(Views.prototype, 'openIndexOf').mockImplementation(async function (this: Views, ...args) {
       const index = await openIndexOf.apply(this, args)
