@@ -131,6 +131,7 @@ async function openPostgres(options: PostgresOptions, runs: string): Promise<Ope
       confirm: (database) => engine.confirm(database),
       refreshed: () => server.refreshed(),
       check: () => server.check(),
+      reports: server.reports,
       // In this process: the sandbox and the engine do the work, and both are other processes.
       indexRunner: ({ functions, settings }) =>
         new LocalRunner(

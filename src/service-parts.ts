@@ -19,6 +19,7 @@ import { functionSettings } from './functions/function-settings.ts'
 import { QueryServers } from './functions/query-servers/query-servers.ts'
 import { Health } from './http/admin/health.ts'
 import type { InterfaceFiles } from './http/admin/interface-files.ts'
+import { ServerWork } from './http/admin/server-work.ts'
 import { FeedCounts } from './http/changes/feed-counts.ts'
 import { createApp } from './http/server/app.ts'
 import type { DiskSpace, PrimaryContext } from './http/server/context.ts'
@@ -181,7 +182,7 @@ export async function openParts(folders: DataFolders, surroundings: PartsSurroun
     bodyMemory,
     programs,
     replications,
-    tasks,
+    work: new ServerWork({ tasks, jobs: () => replications.scheduler.jobs, reports: data.reports }),
     log,
     serverLog,
     statistics,

@@ -8,6 +8,7 @@ import { startService } from '../support/service.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 import { until } from '../support/until.ts'
 import { grows, LedgerWriter, ledgerProblems, startProcess, wrongRefusals } from './fault-rounds.ts'
+import { ownWork, type Work } from './own-work.ts'
 
 const QUICK_LEASES = { SETTLE_SERVICE__ENGINE_LEASE: '2000' }
 
@@ -101,7 +102,7 @@ describeOnPostgres('what was acknowledged, at length', () => {
     const jobsOf = async (url: string) => {
       const client = new Client(url)
       const reply = await client.request('GET', '/_scheduler/jobs').finally(() => client.close())
-      return reply.status === 200 ? reply.as<{ jobs: unknown[] }>().jobs.length : 0
+      return reply.status === 200 ? ownWork(reply.as<{ jobs: Work[] }>().jobs).length : 0
     }
     for (let round = 0; round < 3; round++) {
       await grows(writers.slice(0, 2), 10)

@@ -10,6 +10,7 @@ import { TestPostgres } from '../support/postgres.ts'
 import { PostgresProxy } from '../support/postgres-proxy.ts'
 import { until } from '../support/until.ts'
 import { startProcess } from './fault-rounds.ts'
+import { ownWork } from './own-work.ts'
 
 export type Fault = 'kill' | 'cut off' | 'restart' | 'crash' | 'failover'
 
@@ -154,7 +155,7 @@ class FaultyServers {
     let found: Server | undefined
     await until(async () => {
       const jobs = await Promise.all(possible.map((server) => this.#ask(server, 'GET', '/_scheduler/jobs')))
-      found = possible.find((_, i) => JSON.parse(jobs[i] ?? '{"jobs":[]}').jobs.length > 0)
+      found = possible.find((_, i) => ownWork(JSON.parse(jobs[i] ?? '{"jobs":[]}').jobs).length > 0)
       return found !== undefined
     })
     return found!

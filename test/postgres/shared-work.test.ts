@@ -69,6 +69,62 @@ describeOnPostgres('what one of two servers is doing', () => {
     }
   })
 
+  it('is listed by the other one: active tasks, and jobs of the scheduler', async () => {
+    const { first, second, here } = await servers()
+    await here.save('a', {})
+    await here.save('_design/d', { views: { v: { map: 'function (doc) { while (true); }' } } })
+    const connection = await first.open()
+    connection.write(rawRequest([`GET /${here.name}/_design/d/_view/v HTTP/1.1`, `Host: ${first.host}`]))
+    const tasksOf = async (client: Client) =>
+      (await client.request('GET', '/_active_tasks')).as<{ pid: string; type: string; database?: string }[]>()
+    await until(async () => (await tasksOf(second)).length === 1)
+    const [[own], [shown]] = [await tasksOf(first), await tasksOf(second)]
+    expect(own).toMatchObject({ pid: expect.stringMatching(/^<0\./), type: 'indexer', database: here.name })
+    expect(shown).toMatchObject({ pid: own!.pid.replace('<0.', '<1.'), type: 'indexer', database: here.name })
+
+    const target = await first.database()
+    const body = { source: here.name, target: target.name, continuous: true }
+    const { _local_id: id } = (await first.request('POST', '/_replicate', { body })).as<{ _local_id: string }>()
+    const jobs = (await second.request('GET', '/_scheduler/jobs')).as<{ total_rows: number; jobs: { id: string }[] }>()
+    expect(jobs).toMatchObject({ total_rows: 1, jobs: [{ id, source: here.name, target: target.name }] })
+    const job = await second.request('GET', `/_scheduler/jobs/${encodeURIComponent(id)}`)
+    expect(job.as<object>()).toMatchObject({ id, doc_id: null })
+    expect((await tasksOf(second)).map(({ type }) => type).sort()).toEqual(['indexer', 'replication'])
+    connection.end()
+    await first.request('POST', '/_replicate', { body: { ...body, cancel: true } })
+    expect((await second.request('GET', '/_scheduler/jobs')).as<object>()).toMatchObject({ total_rows: 0, jobs: [] })
+  })
+
+  it('is no longer listed when that server has ended', async () => {
+    const { engine, second } = await servers()
+    const third = await PostgresServer.open({ address: engine })
+    third.reports.reportWith(() => '{"tasks":[{"pid":"<0.7.0>","type":"indexer"}]}')
+    const tasks = async () => (await second.request('GET', '/_active_tasks')).as<object[]>()
+    expect(await tasks()).toMatchObject([{ type: 'indexer' }])
+    await third.close()
+    expect(await tasks()).toEqual([])
+  })
+
+  it('is shown without what a server does not report in time, and that server is waited for in everything else', async () => {
+    const { engine, second, here, there } = await servers()
+    const third = await PostgresServer.open({ address: engine })
+    onTestFinished(() => third.close())
+    third.reports.write = () => new Promise(() => {})
+    const confirmed = Promise.withResolvers<void>()
+    third.onCatalog(() => confirmed.promise)
+    expect((await second.request('GET', '/_active_tasks')).as<object[]>()).toEqual([])
+    let isDeleted = false
+    const deleting = there.client.request('DELETE', `/${here.name}`).then(() => {
+      isDeleted = true
+    })
+    await until(async () =>
+      (await second.request('GET', '/_all_dbs')).as<string[]>().every((each) => each !== here.name),
+    )
+    expect(isDeleted).toBe(false)
+    confirmed.resolve()
+    await deleting
+  })
+
   it('is cancelled if it is a build whose design document was changed in the other one', async () => {
     const { first, here, there } = await servers()
     await here.save('a', {})

@@ -6,6 +6,15 @@ import { sharedPostgres } from '../support/postgres.ts'
 import { startService } from '../support/service.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 import { until } from '../support/until.ts'
+import { ownWork, type Work } from './own-work.ts'
+
+interface Build extends Work {
+  readonly changes_done: number
+}
+
+interface ReplicationJob extends Work {
+  readonly id: string
+}
 
 interface Started {
   readonly clients: Client[]
@@ -220,9 +229,12 @@ describeOnPostgres('three servers on one engine', () => {
     let isDone = false
     const looking = until(async () => {
       const tasks = await Promise.all(
-        clients.map(async (client) => (await client.request('GET', '/_active_tasks')).as<{ changes_done: number }[]>()),
+        clients.map(async (client) => (await client.request('GET', '/_active_tasks')).as<Build[]>()),
       )
-      builders = Math.max(builders, tasks.filter((each) => each.some(({ changes_done }) => changes_done > 0)).length)
+      builders = Math.max(
+        builders,
+        tasks.filter((each) => ownWork(each).some(({ changes_done }) => changes_done > 0)).length,
+      )
       return isDone
     })
     for (const reply of await Promise.all(asked)) expect(reply.json).toEqual({ rows: [{ key: null, value: 3000 }] })
@@ -242,7 +254,7 @@ describeOnPostgres('three servers on one engine', () => {
       Promise.all(
         clients.map(async (client) => {
           const reply = await client.request('GET', '/_scheduler/jobs').catch(() => undefined)
-          return reply?.status === 200 ? reply.as<{ jobs: { id: string }[] }>().jobs : []
+          return reply?.status === 200 ? ownWork(reply.as<{ jobs: ReplicationJob[] }>().jobs) : []
         }),
       )
     const isCopied = async (client: Client, documents: number) =>

@@ -11,9 +11,8 @@ import type { HttpContext, PrimaryContext } from '../server/context.ts'
 import { MethodNotAllowedError } from '../server/errors.ts'
 import { Rewritten } from '../server/route.ts'
 import { reloadSettings } from './config-resource.ts'
+import { NODE_NAME } from './node-name.ts'
 import { PROMETHEUS_TYPE, prometheusText } from './prometheus.ts'
-
-export const NODE_NAME = 'service@127.0.0.1'
 
 /** `_membership`: the list of nodes. */
 export function membership(): Answer {

@@ -7,11 +7,10 @@ import {
   scheduledDocument,
   scheduledDocuments,
 } from '../../replication/documents/scheduled-documents.ts'
-import { type Job, timestampOf } from '../../replication/scheduler/job.ts'
 import { type Answer, json } from '../server/answer.ts'
 import type { Call } from '../server/call.ts'
 import type { PrimaryContext } from '../server/context.ts'
-import { NODE_NAME } from './node-resource.ts'
+import { NODE_NAME } from './node-name.ts'
 
 /** Rows of one reply, unless the request says otherwise. */
 const DEFAULT_LIMIT = 100
@@ -26,35 +25,18 @@ export async function scheduler(call: Call, context: PrimaryContext): Promise<An
   throw notFound('missing')
 }
 
-function jobsAnswer(call: Call, { replications }: PrimaryContext, names: readonly string[]): Answer {
+async function jobsAnswer(call: Call, { work }: PrimaryContext, names: readonly string[]): Promise<Answer> {
   const [id, ...more] = names
   if (more.length > 0) throw notFound('missing')
+  const jobs = await work.jobs()
   if (id !== undefined) {
-    const job = replications.scheduler.job(id)
+    const job = jobs.find((each) => each.id === id)
     if (!job) throw notFound('missing')
-    return json(jobRow(job))
+    return json(job)
   }
-  const jobs = replications.scheduler.jobs.sort((a, b) => (a.subject.id < b.subject.id ? -1 : 1))
   const { skip, limit } = pageOf(call)
   const offset = Math.min(skip, jobs.length)
-  return json({ total_rows: jobs.length, offset, jobs: jobs.slice(offset, offset + limit).map(jobRow) })
-}
-
-function jobRow({ subject, progress, history, run, addedMs }: Job): object {
-  const { id, source, target, user, document } = subject
-  return {
-    database: document?.database ?? null,
-    id,
-    pid: run?.pid ?? null,
-    source,
-    target,
-    user,
-    doc_id: document?.id ?? null,
-    info: progress ?? null,
-    history: history.events,
-    node: NODE_NAME,
-    start_time: timestampOf(addedMs),
-  }
+  return json({ total_rows: jobs.length, offset, jobs: jobs.slice(offset, offset + limit) })
 }
 
 async function documentsAnswer(

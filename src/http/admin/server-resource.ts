@@ -90,8 +90,8 @@ function countOf(call: Call): number {
 }
 
 /** `_active_tasks`: long work in progress. */
-export function activeTasks(_: Call, { tasks }: PrimaryContext): Answer {
-  return json(tasks.list())
+export async function activeTasks(_: Call, { work }: PrimaryContext): Promise<Answer> {
+  return json(await work.tasks())
 }
 
 /**

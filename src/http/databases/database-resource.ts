@@ -1,7 +1,7 @@
 /** A database as a whole: create, delete, information, compaction and limits. */
 import { informationMembers } from '../../database/information-members.ts'
 import { badRequest } from '../../document/request-error.ts'
-import { NODE_NAME } from '../admin/node-resource.ts'
+import { NODE_NAME } from '../admin/node-name.ts'
 import { readJson, requireJsonType } from '../bodies/request-body.ts'
 import { type Answer, json } from '../server/answer.ts'
 import { databaseOf } from '../server/authentication.ts'

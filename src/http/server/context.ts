@@ -14,13 +14,13 @@ import type { ServerLog } from '../../runtime/log/server-log.ts'
 import type { MemoryBudget } from '../../runtime/memory-budget.ts'
 import type { Metrics } from '../../runtime/metrics.ts'
 import type { Statistics } from '../../runtime/statistics.ts'
-import type { TaskRegistry } from '../../runtime/tasks.ts'
 import type { UuidSource } from '../../runtime/uuids.ts'
 import type { Views } from '../../views/views.ts'
 import type { Reply } from '../../wire/reply.ts'
 import type { Request } from '../../wire/request.ts'
 import type { Health } from '../admin/health.ts'
 import type { InterfaceFiles } from '../admin/interface-files.ts'
+import type { ServerWork } from '../admin/server-work.ts'
 import type { FeedCounts } from '../changes/feed-counts.ts'
 import type { RequestSettings } from './request-settings.ts'
 
@@ -57,7 +57,8 @@ export interface PrimaryContext extends HttpContext {
   /** External programs that answer requests. */
   readonly programs: ExternalPrograms
   readonly replications: Replications
-  readonly tasks: TaskRegistry
+  /** Long work in progress. */
+  readonly work: ServerWork
   readonly health: Health
   /** The space of the file system of the databases; undefined in memory. */
   disk(): Promise<DiskSpace | undefined>

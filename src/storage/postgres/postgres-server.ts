@@ -12,6 +12,7 @@ import { type EngineAddress, parseAddress } from './engine-address.ts'
 import { Garbage } from './garbage.ts'
 import { LatestReads } from './latest-rows.ts'
 import { PostgresLeases } from './postgres-leases.ts'
+import { PostgresReports } from './postgres-reports.ts'
 import { ReadTransactions } from './read-transaction.ts'
 import { RowCache } from './row-cache.ts'
 import type { SqlDialect } from './sql-dialect.ts'
@@ -63,12 +64,14 @@ const BEATS_A_LEASE = 5
 const CHECK_INTERVAL_MS = 1000
 /** A heartbeat without an answer for this time shows that it is not. */
 const CHECK_MS = 2000
+/** How long other servers have to report. */
+const REPORT_MS = 2000
 /** A server without a heartbeat for this time does not come back: what it holds can be removed. */
 const UNSEEN_SECONDS = 24 * 3600
 /** A number consists of the second and a counter. */
 const NUMBERS_A_SECOND = 2 ** 21
 
-const FORMAT = 2
+const FORMAT = 3
 
 export class PostgresServer {
   readonly dialect: SqlDialect
@@ -82,6 +85,7 @@ export class PostgresServer {
   readonly signals: StoreSignals
   readonly garbage: Garbage
   readonly leases: PostgresLeases
+  readonly reports: PostgresReports
   /** Identifies the tables: the same for all servers that use them. */
   readonly uuid: string
   readonly shown: string
@@ -147,6 +151,11 @@ export class PostgresServer {
     this.latestReads = new LatestReads(this.#reads)
     this.fixedRows = new RowCache(cacheBytes)
     this.garbage = new Garbage((statement, parameters) => this.run(statement, parameters))
+    this.reports = new PostgresReports({
+      id: this.#id,
+      run: (statement, parameters) => this.run(statement, parameters),
+      asked: () => this.signals.askForReports(REPORT_MS),
+    })
     this.signals = new StoreSignals({
       address,
       dialect,
@@ -158,6 +167,7 @@ export class PostgresServer {
       catalogChanged: async () => {
         await Promise.allSettled([...this.#catalogs].map((listener) => listener()))
       },
+      report: () => this.reports.write(),
     })
     this.#beating = setInterval(() => this.#beatOnce(), leaseMs / BEATS_A_LEASE).unref()
     this.garbage.sweepSoon()
@@ -245,6 +255,7 @@ export class PostgresServer {
     await this.garbage.close()
     await this.leases.close()
     await this.#beat
+    await this.reports.close()
     // Nobody waits for the confirmations of this server from now on.
     await this.run(STATEMENTS.unseen, [this.#id]).catch(() => {})
     await this.signals.close()

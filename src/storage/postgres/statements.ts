@@ -44,6 +44,12 @@ export const TABLES = [
     holder bytea NOT NULL,
     fence bigint NOT NULL
   )`,
+  // What servers report of themselves when another one asks.
+  `CREATE TABLE IF NOT EXISTS reports (
+    server bytea PRIMARY KEY,
+    made timestamptz NOT NULL,
+    report text NOT NULL
+  )`,
   // One row, which identifies these tables.
   `CREATE TABLE IF NOT EXISTS identity (
     one bigint PRIMARY KEY,
@@ -209,7 +215,8 @@ export const STATEMENTS = {
     `WITH own AS (
        INSERT INTO servers (id, seen) VALUES ($1, now()) ON CONFLICT (id) DO UPDATE SET seen = now() RETURNING seen
      ),
-     old AS (DELETE FROM servers WHERE seen < now() - ($2::bigint || ' seconds')::interval AND id <> $1)
+     old AS (DELETE FROM servers WHERE seen < now() - ($2::bigint || ' seconds')::interval AND id <> $1),
+     outdated AS (DELETE FROM reports WHERE made < now() - ($2::bigint || ' seconds')::interval)
      SELECT floor(extract(epoch FROM own.seen))::bigint,
        EXISTS (SELECT 1 FROM servers WHERE id <> $1 AND seen >= now() - ($2::bigint || ' seconds')::interval)
      FROM own`,
@@ -245,6 +252,20 @@ export const STATEMENTS = {
   releaseLease: statement('release_lease', 'DELETE FROM leases WHERE name = $1 AND fence = $2'),
   /** The lock keeps other servers from taking the lease until the transaction ends. */
   checkLease: statement('check_lease', 'SELECT fence FROM leases WHERE name = $1 AND fence = $2 FOR SHARE'),
+
+  /** $1 this server, $2 its report. */
+  report: statement(
+    'report',
+    `INSERT INTO reports (server, made, report) VALUES ($1, now(), $2)
+     ON CONFLICT (server) DO UPDATE SET made = excluded.made, report = excluded.report`,
+  ),
+  /** $1 this server, $2 the milliseconds after which a report does not count: those of the others. */
+  reports: statement(
+    'reports',
+    `SELECT report FROM reports WHERE server <> $1 AND made > now() - ($2::bigint || ' milliseconds')::interval
+     ORDER BY server`,
+  ),
+  forgetReport: statement('forget_report', 'DELETE FROM reports WHERE server = $1'),
 
   unseen: statement('unseen', 'DELETE FROM servers WHERE id = $1'),
   number: statement('number', "SELECT floor(extract(epoch FROM now()))::bigint, nextval('ids')"),

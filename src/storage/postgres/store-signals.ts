@@ -22,6 +22,8 @@ interface SignalServices {
   others(): Promise<string[]>
   /** Another server created or dropped a store, or may have. Resolves when that was processed. */
   catalogChanged(): Promise<void>
+  /** Another server asks for the report of this one. Resolves when it is written. */
+  report(): Promise<void>
 }
 
 /** Called after a commit of another server. Resolves when it was processed, where that takes time. */
@@ -32,17 +34,25 @@ interface Watched {
   readonly listeners: Set<CommitListener>
 }
 
+/** The commits to a store, which stores there are, or that the report is written. */
+type Confirmed = number | typeof CATALOG | typeof REPORT
+
 /** A request for confirmations that is under way. */
 class Confirmation {
+  readonly what: Confirmed
   readonly message: string
+  /** How long it waits for a server that does not answer. */
+  readonly limitMs: number
   readonly begunMs = performance.now()
   /** Servers that have not answered. */
   readonly waiting: Set<string>
   readonly #done = Promise.withResolvers<void>()
 
-  constructor(message: string, waiting: Set<string>) {
-    this.message = message
+  constructor(id: number, what: Confirmed, waiting: Set<string>, limitMs: number) {
+    this.what = what
+    this.message = `${CONFIRM}:${id}:${what}`
     this.waiting = waiting
+    this.limitMs = limitMs
   }
 
   get done(): Promise<void> {
@@ -72,6 +82,8 @@ const CHECK_MS = 1000
 /** The pause before the other servers are looked up again, while the engine cannot be reached. */
 const RETRY_MS = 250
 export const CATALOG = 'catalog'
+/** Confirmed when the report of the server is written. */
+const REPORT = 'report'
 /** The sender receives messages from now on; it may have missed some. */
 const HELLO = 'hello'
 /** The sender has ended. */
@@ -130,21 +142,13 @@ export class StoreSignals {
    * Resolves when all other servers have processed the commits to a store so far, or the stores that came and went. A server
    * without heartbeats is not waited for: before it answers anything it reads everything anew.
    */
-  async confirm(store: number | typeof CATALOG): Promise<void> {
-    const waiting = new Set(await this.#awaited())
-    if (waiting.size === 0 || this.#isClosed) return
-    if (!this.#services.dialect.hasNotify) {
-      await pause(2 * QUICK_POLL_MS)
-      return
-    }
-    const id = ++this.#lastConfirmation
-    const confirmation = new Confirmation(`${CONFIRM}:${id}:${store}`, waiting)
-    this.#confirmations.set(id, confirmation)
-    const checking = setInterval(() => void this.#check(confirmation), Math.min(CHECK_MS, this.#services.confirmMs))
-    void this.#send([confirmation.message])
-    await confirmation.done
-    clearInterval(checking)
-    this.#confirmations.delete(id)
+  confirm(store: number | typeof CATALOG): Promise<void> {
+    return this.#ask(store, this.#services.confirmMs)
+  }
+
+  /** Resolves when all other servers have written their reports, or after a timeout. Where there is no NOTIFY nobody is asked. */
+  async askForReports(timeoutMs: number): Promise<void> {
+    if (this.#services.dialect.hasNotify) await this.#ask(REPORT, timeoutMs)
   }
 
   /** Resolves when all commits of other servers so far were processed, whichever messages were lost. */
@@ -179,6 +183,24 @@ export class StoreSignals {
     await this.#connection?.end()
   }
 
+  /** Waits for a server that does not answer until the limit. */
+  async #ask(what: Confirmed, limitMs: number): Promise<void> {
+    const waiting = new Set(await this.#awaited(limitMs))
+    if (waiting.size === 0 || this.#isClosed) return
+    if (!this.#services.dialect.hasNotify) {
+      await pause(2 * QUICK_POLL_MS)
+      return
+    }
+    const id = ++this.#lastConfirmation
+    const confirmation = new Confirmation(id, what, waiting, limitMs)
+    this.#confirmations.set(id, confirmation)
+    const checking = setInterval(() => void this.#check(confirmation), Math.min(CHECK_MS, limitMs))
+    void this.#send([confirmation.message])
+    await confirmation.done
+    clearInterval(checking)
+    this.#confirmations.delete(id)
+  }
+
   #gather(): void {
     if (!this.#services.dialect.hasNotify || this.#isClosed) return
     this.#gathering ??= setTimeout(() => {
@@ -202,7 +224,7 @@ export class StoreSignals {
   }
 
   /** The other servers that a commit waits for. */
-  async #awaited(): Promise<string[]> {
+  async #awaited(limitMs: number): Promise<string[]> {
     const begunMs = performance.now()
     for (;;) {
       try {
@@ -211,7 +233,7 @@ export class StoreSignals {
         return others.filter((other) => !this.#silent.has(other))
       } catch {
         // The commit is made, and others may have seen it: it must not be acknowledged before they are asked.
-        if (this.#isClosed || performance.now() - begunMs >= this.#services.confirmMs) return []
+        if (this.#isClosed || performance.now() - begunMs >= limitMs) return []
         await pause(RETRY_MS, undefined, { ref: false })
       }
     }
@@ -219,16 +241,17 @@ export class StoreSignals {
 
   /** Ends the wait for servers that are gone, and for those that do not answer though they could. */
   async #check(confirmation: Confirmation): Promise<void> {
-    const { waiting, begunMs } = confirmation
+    const { what, waiting, begunMs, limitMs } = confirmation
     const others = await this.#services.others().catch(() => undefined)
     for (const each of [...waiting]) if (others && !others.includes(each)) confirmation.without(each)
-    const { confirmMs } = this.#services
     const waitedMs = performance.now() - begunMs
     // While this server does not receive messages, nobody else is to blame.
     const receivingMs = performance.now() - (this.#receivingSinceMs ?? Number.POSITIVE_INFINITY)
-    const isSilence = Math.min(waitedMs, receivingMs) >= confirmMs
+    const { confirmMs } = this.#services
+    // Who is late with a report may still be in time with everything else.
+    const isSilence = what !== REPORT && Math.min(waitedMs, receivingMs) >= confirmMs
     if (isSilence) for (const each of waiting) this.#silent.add(each)
-    if (waitedMs >= confirmMs) confirmation.finish()
+    if (waitedMs >= limitMs) confirmation.finish()
   }
 
   /** On any connection where that of the signals is broken. A lost message is made up for by the poll of the others. */
@@ -306,6 +329,7 @@ export class StoreSignals {
   async #confirmTo(sender: string, [id, store]: readonly string[]): Promise<void> {
     const listeners = [...(this.#watched.get(Number(store))?.listeners ?? [])]
     if (store === CATALOG) await this.#services.catalogChanged()
+    else if (store === REPORT) await this.#services.report().catch(() => {})
     else await Promise.allSettled(listeners.map((listener) => listener()))
     await this.#send([`${CONFIRMED}:${sender}:${id}`])
   }
