@@ -33,7 +33,7 @@ export class Databases {
     this.#designs = services.designs ?? new DesignCache()
     this.#services = { ...services, designs: this.#designs, onEvent: (event) => this.#publish(event) }
     this.#stopFollowing = engine.onChangedElsewhere?.((change, name) => {
-      if (change === 'created') this.#publish({ type: 'created', db: name })
+      if (change !== 'dropped') this.#publish({ type: change, db: name })
       // For an open database the event is published when it is forgotten.
       else if (!this.#forgetDeleted(name)) this.#publish({ type: 'deleted', db: name })
     })

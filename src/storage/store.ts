@@ -28,13 +28,18 @@ export interface StorageEngine {
   drop(name: string): Promise<void>
   /** Calls back whenever a store turns out to be damaged, until the returned function is called. */
   onDamaged(listener: (name: string) => void): () => void
-  /** Calls back when another server created or dropped a store, where there are such; a dropped one comes before its successor. */
+  /**
+   * Where there are other servers: calls back when one of them created or dropped a store, or committed to one that is not open
+   * here. A dropped one comes before its successor.
+   */
   onChangedElsewhere?(listener: CatalogListener): () => void
   /** Waits for commits under way, then closes all files. Nothing may be asked of the engine afterwards. */
   close(): Promise<void>
 }
 
-export type CatalogListener = (change: 'created' | 'dropped', name: string) => void
+export type CatalogChange = 'created' | 'updated' | 'dropped'
+
+export type CatalogListener = (change: CatalogChange, name: string) => void
 
 export interface Store {
   readonly name: string

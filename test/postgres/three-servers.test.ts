@@ -88,6 +88,9 @@ describeOnPostgres('three servers on one engine', () => {
     await a.request('PUT', '/told')
     await until(async () => (await b.request('GET', '/_all_dbs')).as<string[]>().includes('told'))
     for (const feed of feeds) await feed.receives('{"ok":true,"type":"created","db_name":"told"}\n')
+    // The others do not have it open.
+    await a.request('PUT', '/told/doc', { body: {} })
+    for (const feed of feeds) await feed.receives('{"ok":true,"type":"updated","db_name":"told"}\n')
     await b.request('DELETE', '/told')
     for (const feed of feeds) await feed.receives('{"ok":true,"type":"deleted","db_name":"told"}\n')
   })

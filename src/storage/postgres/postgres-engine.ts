@@ -33,6 +33,11 @@ interface EngineOptions {
   readonly confirmsDrops?: boolean
 }
 
+interface KnownStore {
+  readonly name: string
+  version: number
+}
+
 /** The pause before names that could not be read are read again. */
 const RETRY_MS = 500
 
@@ -42,7 +47,9 @@ export class PostgresEngine implements StorageEngine {
   readonly #options: EngineOptions
   readonly #stores = new Map<string, PostgresStore>()
   /** The ids of stores, as of the last listing. */
-  #ids = new Map<string, number>()
+  readonly #ids = new Map<string, number>()
+  /** The same stores by their ids, with the last versions that other servers are known to have made. */
+  readonly #known = new Map<number, KnownStore>()
   readonly #catalogListeners = new Set<CatalogListener>()
   /** The listing under way, and the one that begins after it. */
   #listing: Promise<string[]> | undefined
@@ -51,7 +58,7 @@ export class PostgresEngine implements StorageEngine {
   readonly #dropping = new Set<string>()
   /** Counts stores that were created and dropped from here: a list that was read meanwhile is read again. */
   #ownChanges = 0
-  readonly #forget: () => void
+  readonly #unsubscribe: readonly (() => void)[]
   #closed = false
 
   /** An engine with its own connections. */
@@ -76,7 +83,10 @@ export class PostgresEngine implements StorageEngine {
     this.#server = server
     this.#catalog = catalog
     this.#options = options
-    this.#forget = server.onCatalog(() => this.#listSoon())
+    this.#unsubscribe = [
+      server.onCatalog(() => this.#listSoon()),
+      server.onCommit((store, version) => this.#reached(store, version)),
+    ]
   }
 
   /** A listing under way may have begun before the change that the caller knows of: all who come meanwhile share the next one. */
@@ -145,7 +155,7 @@ export class PostgresEngine implements StorageEngine {
       this.#dropping.delete(name)
     }
     this.#ownChanges++
-    if (this.#ids.get(name) === store.id) this.#ids.delete(name)
+    if (this.#ids.get(name) === store.id) this.#remove(name, store.id)
     this.#server.signals.announceCatalog()
     if (this.#options.confirmsDrops) await this.#server.signals.confirm(CATALOG)
     this.#server.garbage.sweepSoon()
@@ -170,7 +180,7 @@ export class PostgresEngine implements StorageEngine {
   async close(): Promise<void> {
     if (this.#closed) return
     this.#closed = true
-    this.#forget()
+    for (const unsubscribe of this.#unsubscribe) unsubscribe()
     await Promise.all([...this.#stores.values()].map((store) => store.retire()))
     if (this.#options.ownsServer) await this.#server.close()
   }
@@ -186,26 +196,53 @@ export class PostgresEngine implements StorageEngine {
     for (;;) {
       const before = this.#ownChanges
       const rows = await this.#server.run(STATEMENTS.list, [this.#catalog])
-      const listed = new Map(rows.map(([id, name]) => [bytesOf(name ?? '\\x').toString(), Number(id)]))
+      const listed = new Map(
+        rows.map(([id, name, version]) => [
+          bytesOf(name ?? '\\x').toString(),
+          { id: Number(id), version: Number(version) },
+        ]),
+      )
       if (before !== this.#ownChanges) continue
-      for (const [name, id] of [...this.#ids]) if (listed.get(name) !== id) this.#left(name, id)
-      for (const [name, id] of listed) if (this.#ids.get(name) !== id) this.#entered(name, id)
+      for (const [name, id] of [...this.#ids]) if (listed.get(name)?.id !== id) this.#left(name, id)
+      for (const [name, { id, version }] of listed) {
+        if (this.#ids.get(name) !== id) this.#entered(name, id, version)
+        else this.#reached(id, version)
+      }
       return [...listed.keys()]
     }
   }
 
   /** Another server has dropped it. */
   #left(name: string, id: number): void {
-    this.#ids.delete(name)
+    this.#remove(name, id)
     const store = this.#stores.get(name)
     if (store?.id === id) store.lost()
     for (const listener of this.#catalogListeners) listener('dropped', name)
   }
 
   /** Another server has created it. */
-  #entered(name: string, id: number): void {
-    this.#ids.set(name, id)
+  #entered(name: string, id: number, version: number): void {
+    this.#add(name, id, version)
     for (const listener of this.#catalogListeners) listener('created', name)
+  }
+
+  /** A store has this version. Who has it open watches it. */
+  #reached(id: number, version: number): void {
+    const known = this.#known.get(id)
+    if (!known || version <= known.version) return
+    known.version = version
+    if (this.#stores.has(known.name)) return
+    for (const listener of this.#catalogListeners) listener('updated', known.name)
+  }
+
+  #add(name: string, id: number, version: number): void {
+    this.#ids.set(name, id)
+    this.#known.set(id, { name, version })
+  }
+
+  #remove(name: string, id: number): void {
+    this.#ids.delete(name)
+    this.#known.delete(id)
   }
 
   /** Until it succeeds: the signal will not come again, and another server may wait until this one knows. */
@@ -244,12 +281,12 @@ export class PostgresEngine implements StorageEngine {
       if (this.#stores.get(lost.name) === lost) this.#stores.delete(lost.name)
       if (this.#ids.get(lost.name) === lost.id) this.#left(lost.name, lost.id)
     })
-    const { name, id } = place
+    const { name, id, version = 0 } = place
     const known = this.#ids.get(name)
     if (known !== undefined && known !== id) this.#left(name, known)
     this.#stores.set(name, store)
-    if (isCreatedHere) this.#ids.set(name, id)
-    else if (known !== id) this.#entered(name, id)
+    if (isCreatedHere) this.#add(name, id, version)
+    else if (known !== id) this.#entered(name, id, version)
     this.#ownChanges++
     return store
   }

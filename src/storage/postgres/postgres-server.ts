@@ -94,6 +94,7 @@ export class PostgresServer {
   readonly #pulse: ConnectionPool
   readonly #reads: ConnectionPool
   readonly #catalogs = new Set<() => Promise<unknown>>()
+  readonly #commitListeners = new Set<StoreCommitListener>()
   readonly #beating: NodeJS.Timeout
   #beat: Promise<void> | undefined
   /** When the last heartbeat was sent, and why it failed. */
@@ -167,6 +168,9 @@ export class PostgresServer {
       catalogChanged: async () => {
         await Promise.allSettled([...this.#catalogs].map((listener) => listener()))
       },
+      committed: (store, version) => {
+        for (const listener of this.#commitListeners) listener(store, version)
+      },
       report: () => this.reports.write(),
     })
     this.#beating = setInterval(() => this.#beatOnce(), leaseMs / BEATS_A_LEASE).unref()
@@ -189,6 +193,12 @@ export class PostgresServer {
   onCatalog(listener: () => Promise<unknown>): () => void {
     this.#catalogs.add(listener)
     return () => this.#catalogs.delete(listener)
+  }
+
+  /** Calls back when another server has committed to any store. Missed commits show when the stores are listed again. */
+  onCommit(listener: StoreCommitListener): () => void {
+    this.#commitListeners.add(listener)
+    return () => this.#commitListeners.delete(listener)
   }
 
   /**
@@ -329,6 +339,9 @@ async function inTime(work: Promise<void>, timeoutMs: number): Promise<void> {
     late.catch(() => {})
   }
 }
+
+/** With the version after the commit. */
+type StoreCommitListener = (store: number, version: number) => void
 
 interface Tables {
   readonly dialect: SqlDialect

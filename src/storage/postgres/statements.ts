@@ -73,7 +73,7 @@ const BUMP = `UPDATE stores SET version = version + $3, bytes = bytes + $4,
   WHERE id = $1 AND ($2::bigint IS NULL OR version = $2) RETURNING version, space`
 
 export const STATEMENTS = {
-  list: statement('list', 'SELECT id, name, space FROM stores WHERE catalog = $1 ORDER BY name'),
+  list: statement('list', 'SELECT id, name, version FROM stores WHERE catalog = $1 ORDER BY name'),
 
   find: statement('find', 'SELECT id, space, version FROM stores WHERE catalog = $1 AND name = $2'),
 

@@ -22,6 +22,8 @@ interface SignalServices {
   others(): Promise<string[]>
   /** Another server created or dropped a store, or may have. Resolves when that was processed. */
   catalogChanged(): Promise<void>
+  /** Another server has committed to a store, watched or not. */
+  committed(store: number, version: number): void
   /** Another server asks for the report of this one. Resolves when it is written. */
   report(): Promise<void>
 }
@@ -321,7 +323,9 @@ export class StoreSignals {
     }
     for (const each of message.split(',')) {
       const [store, version] = each.split(':').map(Number)
-      if (store !== undefined && version !== undefined) this.#reached(store, version)
+      if (store === undefined || version === undefined) continue
+      this.#reached(store, version)
+      this.#services.committed(store, version)
     }
   }
 

@@ -3,7 +3,7 @@
  */
 import type { WorkLeases } from '../leases/work-leases.ts'
 import { EngineUnavailableError } from '../storage-error.ts'
-import type { CatalogListener, Put, StorageEngine, Store } from '../store.ts'
+import type { CatalogChange, CatalogListener, Put, StorageEngine, Store } from '../store.ts'
 
 export class LateEngine implements StorageEngine {
   #engine: StorageEngine | undefined
@@ -66,7 +66,7 @@ export class LateEngine implements StorageEngine {
     await this.#engine?.close()
   }
 
-  #notify(change: 'created' | 'dropped', name: string): void {
+  #notify(change: CatalogChange, name: string): void {
     for (const listener of this.#listeners) listener(change, name)
   }
 

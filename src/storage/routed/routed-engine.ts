@@ -5,7 +5,7 @@
  */
 import type { WorkLeases } from '../leases/work-leases.ts'
 import { EngineUnavailableError, StoreExistsError, StoreMissingError } from '../storage-error.ts'
-import type { CatalogListener, Put, StorageEngine, Store } from '../store.ts'
+import type { CatalogChange, CatalogListener, Put, StorageEngine, Store } from '../store.ts'
 import { type EnginePart, mergedNames, namesOf } from './engine-part.ts'
 
 export interface RoutedOptions {
@@ -94,7 +94,7 @@ export class RoutedEngine implements StorageEngine {
     await Promise.all(this.#options.parts.map(({ engine }) => engine.close()))
   }
 
-  #follow(part: EnginePart, listener: CatalogListener, change: 'created' | 'dropped', name: string): void {
+  #follow(part: EnginePart, listener: CatalogListener, change: CatalogChange, name: string): void {
     const key = this.#options.keyOf(name)
     const used = this.#used.get(key)
     if (change === 'created') this.#reportTwice(name)
