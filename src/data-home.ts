@@ -131,7 +131,7 @@ async function openPostgres(options: PostgresOptions, runs: string): Promise<Ope
       confirm: (database) => engine.confirm(database),
       refreshed: () => server.refreshed(),
       check: () => server.check(),
-      reports: server.reports,
+      otherServers: server.others,
       // In this process: the sandbox and the engine do the work, and both are other processes.
       indexRunner: ({ functions, settings }) =>
         new LocalRunner(

@@ -4,7 +4,7 @@ import type { Functions } from './functions/functions.ts'
 import type { FollowedStores } from './nodes/primary-node.ts'
 import type { Log } from './runtime/log/log.ts'
 import type { Metrics } from './runtime/metrics.ts'
-import type { ServerReports } from './storage/server-reports.ts'
+import type { OtherServers } from './storage/other-servers.ts'
 import type { StorageEngine } from './storage/store.ts'
 import type { ProcessSettings } from './views/processes/index-message.ts'
 import type { IndexRunner } from './views/updating/index-runner.ts'
@@ -24,8 +24,8 @@ export interface OpenData {
    * Otherwise resolves when it is, or rejects where the engine cannot be reached.
    */
   refreshed?(database: string): Promise<void> | undefined
-  /** Where other servers use the databases: what these and this one report of themselves. */
-  readonly reports?: ServerReports
+  /** Where there are other servers that use the databases. */
+  readonly otherServers?: OtherServers
   /** Where the server's own engine is another program: rejects while it cannot be reached, after a short time. */
   check?(): Promise<void>
   /** Where databases are in several engines: whether this one is in the server's own. */

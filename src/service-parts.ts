@@ -182,7 +182,7 @@ export async function openParts(folders: DataFolders, surroundings: PartsSurroun
     bodyMemory,
     programs,
     replications,
-    work: new ServerWork({ tasks, jobs: () => replications.scheduler.jobs, reports: data.reports }),
+    work: new ServerWork({ tasks, scheduler: replications.scheduler, otherServers: data.otherServers }),
     log,
     serverLog,
     statistics,

@@ -91,14 +91,22 @@ describeOnPostgres('what one of two servers is doing', () => {
     expect(job.as<object>()).toMatchObject({ id, doc_id: null })
     expect((await tasksOf(second)).map(({ type }) => type).sort()).toEqual(['indexer', 'replication'])
     connection.end()
-    await first.request('POST', '/_replicate', { body: { ...body, cancel: true } })
+    // By its description, and by its id.
+    expect((await second.request('POST', '/_replicate', { body: { ...body, cancel: true } })).json).toEqual({
+      ok: true,
+      _local_id: id,
+    })
+    for (const client of [first, second]) {
+      const again = await client.request('POST', '/_replicate', { body: { replication_id: id, cancel: true } })
+      expect(again.status).toBe(404)
+    }
     expect((await second.request('GET', '/_scheduler/jobs')).as<object>()).toMatchObject({ total_rows: 0, jobs: [] })
   })
 
   it('is no longer listed when that server has ended', async () => {
     const { engine, second } = await servers()
     const third = await PostgresServer.open({ address: engine })
-    third.reports.reportWith(() => '{"tasks":[{"pid":"<0.7.0>","type":"indexer"}]}')
+    third.others.reportWith(() => '{"tasks":[{"pid":"<0.7.0>","type":"indexer"}]}')
     const tasks = async () => (await second.request('GET', '/_active_tasks')).as<object[]>()
     expect(await tasks()).toMatchObject([{ type: 'indexer' }])
     await third.close()
@@ -109,7 +117,7 @@ describeOnPostgres('what one of two servers is doing', () => {
     const { engine, second, here, there } = await servers()
     const third = await PostgresServer.open({ address: engine })
     onTestFinished(() => third.close())
-    third.reports.write = () => new Promise(() => {})
+    third.others.handle = () => new Promise(() => {})
     const confirmed = Promise.withResolvers<void>()
     third.onCatalog(() => confirmed.promise)
     expect((await second.request('GET', '/_active_tasks')).as<object[]>()).toEqual([])

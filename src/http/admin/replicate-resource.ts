@@ -41,7 +41,9 @@ function specified<T>({ dialect }: Call, parse: () => T): T {
   }
 }
 
-async function cancelAnswer({ replications }: PrimaryContext, fullId: string, call: Call): Promise<Answer> {
-  await replications.cancel(fullId, authenticationOf(call).user)
+/** A load balancer may have sent the request to another server than the one that runs it. */
+async function cancelAnswer({ replications, work }: PrimaryContext, fullId: string, call: Call): Promise<Answer> {
+  const isHere = replications.scheduler.job(fullId) !== undefined
+  if (isHere || !(await work.cancelElsewhere(fullId))) await replications.cancel(fullId, authenticationOf(call).user)
   return json({ ok: true, _local_id: fullId })
 }

@@ -2,16 +2,18 @@
  * The long work in progress, as `_active_tasks` and `_scheduler/jobs` show it. Where several servers use the databases it is
  * that of all of them, whichever is asked.
  */
+import { RequestError } from '../../document/request-error.ts'
 import { type Job, timestampOf } from '../../replication/scheduler/job.ts'
+import type { Scheduler } from '../../replication/scheduler/scheduler.ts'
 import type { TaskFields, TaskRegistry } from '../../runtime/tasks.ts'
-import type { ServerReports } from '../../storage/server-reports.ts'
+import type { OtherServers } from '../../storage/other-servers.ts'
 import { NODE_NAME } from './node-name.ts'
 
 export interface WorkSources {
   readonly tasks: TaskRegistry
-  readonly jobs: () => readonly Job[]
+  readonly scheduler: Scheduler
   /** Undefined where no other server uses the databases. */
-  readonly reports: ServerReports | undefined
+  readonly otherServers: OtherServers | undefined
 }
 
 /** The work of one server. */
@@ -28,7 +30,11 @@ export class ServerWork {
 
   constructor(sources: WorkSources) {
     this.#sources = sources
-    sources.reports?.reportWith(() => JSON.stringify({ tasks: sources.tasks.list(), jobs: this.#ownJobs() }))
+    const { otherServers, tasks } = sources
+    otherServers?.reportWith(() => JSON.stringify({ tasks: tasks.list(), jobs: this.#ownJobs() }))
+    otherServers?.answerWith(async (request) => {
+      if (request.startsWith(CANCEL)) await this.#cancel(request.slice(CANCEL.length))
+    })
   }
 
   /** Those of this server first, each with the oldest one first. */
@@ -43,15 +49,42 @@ export class ServerWork {
     return [...this.#ownJobs(), ...others.flatMap(({ jobs }) => jobs)].sort((a, b) => (a.id < b.id ? -1 : 1))
   }
 
+  /** Cancels a replication that another server has; false where none has it. */
+  async cancelElsewhere(id: string): Promise<boolean> {
+    if (!(await this.#isElsewhere(id))) return false
+    await this.#sources.otherServers?.ask(`${CANCEL}${id}`)
+    if (await this.#isElsewhere(id)) throw notCancelled()
+    return true
+  }
+
+  async #isElsewhere(id: string): Promise<boolean> {
+    const others = await this.#others()
+    return others.some(({ jobs }) => jobs.some((job) => job.id === id))
+  }
+
   /** While the engine is away this server shows its own work. */
   async #others(): Promise<WorkReport[]> {
-    const texts = await this.#sources.reports?.others().catch(() => [])
+    const texts = await this.#sources.otherServers?.reports().catch(() => [])
     return (texts ?? []).map((text, i) => receivedReport(text, i + 1))
   }
 
-  #ownJobs(): JobRow[] {
-    return this.#sources.jobs().map(jobRow)
+  /** Another server was asked to. */
+  async #cancel(id: string): Promise<void> {
+    const { scheduler } = this.#sources
+    const job = scheduler.job(id)
+    if (job) await scheduler.remove(job)
   }
+
+  #ownJobs(): JobRow[] {
+    return this.#sources.scheduler.jobs.map(jobRow)
+  }
+}
+
+const CANCEL = 'cancel '
+
+function notCancelled(): RequestError {
+  const reason = 'Another server runs the replication, and does not end it in time.'
+  return new RequestError('unavailable', 'service_unavailable', reason)
 }
 
 function jobRow({ subject, progress, history, run, addedMs }: Job): JobRow {

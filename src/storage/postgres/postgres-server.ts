@@ -11,8 +11,8 @@ import { ConnectionPool } from './connection-pool.ts'
 import { type EngineAddress, parseAddress } from './engine-address.ts'
 import { Garbage } from './garbage.ts'
 import { LatestReads } from './latest-rows.ts'
+import { PostgresOtherServers } from './other-servers.ts'
 import { PostgresLeases } from './postgres-leases.ts'
-import { PostgresReports } from './postgres-reports.ts'
 import { ReadTransactions } from './read-transaction.ts'
 import { RowCache } from './row-cache.ts'
 import type { SqlDialect } from './sql-dialect.ts'
@@ -64,8 +64,6 @@ const BEATS_A_LEASE = 5
 const CHECK_INTERVAL_MS = 1000
 /** A heartbeat without an answer for this time shows that it is not. */
 const CHECK_MS = 2000
-/** How long other servers have to report. */
-const REPORT_MS = 2000
 /** A server without a heartbeat for this time does not come back: what it holds can be removed. */
 const UNSEEN_SECONDS = 24 * 3600
 /** A number consists of the second and a counter. */
@@ -85,7 +83,7 @@ export class PostgresServer {
   readonly signals: StoreSignals
   readonly garbage: Garbage
   readonly leases: PostgresLeases
-  readonly reports: PostgresReports
+  readonly others: PostgresOtherServers
   /** Identifies the tables: the same for all servers that use them. */
   readonly uuid: string
   readonly shown: string
@@ -152,10 +150,10 @@ export class PostgresServer {
     this.latestReads = new LatestReads(this.#reads)
     this.fixedRows = new RowCache(cacheBytes)
     this.garbage = new Garbage((statement, parameters) => this.run(statement, parameters))
-    this.reports = new PostgresReports({
+    this.others = new PostgresOtherServers({
       id: this.#id,
       run: (statement, parameters) => this.run(statement, parameters),
-      asked: () => this.signals.askForReports(REPORT_MS),
+      request: (text, timeoutMs) => this.signals.request(text, timeoutMs),
     })
     this.signals = new StoreSignals({
       address,
@@ -171,7 +169,7 @@ export class PostgresServer {
       committed: (store, version) => {
         for (const listener of this.#commitListeners) listener(store, version)
       },
-      report: () => this.reports.write(),
+      handle: (request) => this.others.handle(request),
     })
     this.#beating = setInterval(() => this.#beatOnce(), leaseMs / BEATS_A_LEASE).unref()
     this.garbage.sweepSoon()
@@ -265,7 +263,7 @@ export class PostgresServer {
     await this.garbage.close()
     await this.leases.close()
     await this.#beat
-    await this.reports.close()
+    await this.others.close()
     // Nobody waits for the confirmations of this server from now on.
     await this.run(STATEMENTS.unseen, [this.#id]).catch(() => {})
     await this.signals.close()

@@ -24,8 +24,8 @@ interface SignalServices {
   catalogChanged(): Promise<void>
   /** Another server has committed to a store, watched or not. */
   committed(store: number, version: number): void
-  /** Another server asks for the report of this one. Resolves when it is written. */
-  report(): Promise<void>
+  /** Another server asks for something. Resolves when it is done. */
+  handle(request: string): Promise<void>
 }
 
 /** Called after a commit of another server. Resolves when it was processed, where that takes time. */
@@ -36,8 +36,8 @@ interface Watched {
   readonly listeners: Set<CommitListener>
 }
 
-/** The commits to a store, which stores there are, or that the report is written. */
-type Confirmed = number | typeof CATALOG | typeof REPORT
+/** The commits to a store, which stores there are, or that a request is carried out. */
+type Confirmed = number | typeof CATALOG | `${typeof REQUEST}:${string}`
 
 /** A request for confirmations that is under way. */
 class Confirmation {
@@ -84,8 +84,8 @@ const CHECK_MS = 1000
 /** The pause before the other servers are looked up again, while the engine cannot be reached. */
 const RETRY_MS = 250
 export const CATALOG = 'catalog'
-/** Confirmed when the report of the server is written. */
-const REPORT = 'report'
+/** Something else that is asked for. Its text follows. */
+const REQUEST = 'request'
 /** The sender receives messages from now on; it may have missed some. */
 const HELLO = 'hello'
 /** The sender has ended. */
@@ -148,9 +148,10 @@ export class StoreSignals {
     return this.#ask(store, this.#services.confirmMs)
   }
 
-  /** Resolves when all other servers have written their reports, or after a timeout. Where there is no NOTIFY nobody is asked. */
-  async askForReports(timeoutMs: number): Promise<void> {
-    if (this.#services.dialect.hasNotify) await this.#ask(REPORT, timeoutMs)
+  /** Resolves when all other servers have carried out a request, or after a timeout. Where there is no NOTIFY nobody is asked. */
+  async request(text: string, timeoutMs: number): Promise<void> {
+    const encoded = Buffer.from(text).toString('base64url')
+    if (this.#services.dialect.hasNotify) await this.#ask(`${REQUEST}:${encoded}`, timeoutMs)
   }
 
   /** Resolves when all commits of other servers so far were processed, whichever messages were lost. */
@@ -250,8 +251,9 @@ export class StoreSignals {
     // While this server does not receive messages, nobody else is to blame.
     const receivingMs = performance.now() - (this.#receivingSinceMs ?? Number.POSITIVE_INFINITY)
     const { confirmMs } = this.#services
-    // Who is late with a report may still be in time with everything else.
-    const isSilence = what !== REPORT && Math.min(waitedMs, receivingMs) >= confirmMs
+    // Who is late with such a request may still be in time with everything else.
+    const isRequest = typeof what === 'string' && what.startsWith(REQUEST)
+    const isSilence = !isRequest && Math.min(waitedMs, receivingMs) >= confirmMs
     if (isSilence) for (const each of waiting) this.#silent.add(each)
     if (waitedMs >= limitMs) confirmation.finish()
   }
@@ -330,10 +332,11 @@ export class StoreSignals {
   }
 
   /** Another server has committed to a store, and waits until this one has processed it. */
-  async #confirmTo(sender: string, [id, store]: readonly string[]): Promise<void> {
+  async #confirmTo(sender: string, [id, store, request = '']: readonly string[]): Promise<void> {
     const listeners = [...(this.#watched.get(Number(store))?.listeners ?? [])]
     if (store === CATALOG) await this.#services.catalogChanged()
-    else if (store === REPORT) await this.#services.report().catch(() => {})
+    else if (store === REQUEST)
+      await this.#services.handle(Buffer.from(request, 'base64url').toString()).catch(() => {})
     else await Promise.allSettled(listeners.map((listener) => listener()))
     await this.#send([`${CONFIRMED}:${sender}:${id}`])
   }
