@@ -54,7 +54,7 @@ export interface Store {
   /** For reads of single rows that need not be of one state. Undefined where a snapshot costs as little. */
   readonly latest?: LatestRows | undefined
   /** Bounds for states that slow readers hold, where the engine has few of them. */
-  readonly holding?: { readonly idleMs: number; readonly idleStates: number } | undefined
+  readonly holding?: StateHolding | undefined
   /**
    * The state as of now; it stays as it is however many commits follow. Must be released. Where states take connections, that of
    * the moment of another snapshot, if one is given: who reads two stores has one connection, and waits for no second one.
@@ -73,6 +73,15 @@ export interface Store {
   sizes(): Promise<StoreSizes>
   /** Whether nothing is stored, as the engine itself has counted: not because nothing was found. */
   isEmpty(): Promise<boolean>
+}
+
+export interface StateHolding {
+  /** A reader that reads nothing for this time has stalled. */
+  readonly idleMs: number
+  /** States that idle readers of the store hold at once. */
+  readonly idleStates: number
+  /** Whether others wait for a state, of any store: idle readers do not keep theirs then. */
+  readonly isWaitedFor?: () => boolean
 }
 
 /** Rows of the newest state. What is read one after the other may be of different states. */

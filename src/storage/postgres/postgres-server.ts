@@ -187,6 +187,11 @@ export class PostgresServer {
     }
   }
 
+  /** Whether snapshots wait for a connection. */
+  get hasWaitingReaders(): boolean {
+    return this.#reads.waiting > 0
+  }
+
   /** Calls back when another server may have created or dropped a store. */
   onCatalog(listener: () => Promise<unknown>): () => void {
     this.#catalogs.add(listener)

@@ -57,7 +57,7 @@ export class PostgresStore implements Store, SnapshotSource {
   readonly sharing: StoreSharing
   readonly latest: LatestRows
   // Each state takes a connection, and there are few of them.
-  readonly holding = { idleMs: 1000, idleStates: 2 }
+  readonly holding = { idleMs: 1000, idleStates: 2, isWaitedFor: () => this.#server.hasWaitingReaders }
   readonly #server: PostgresServer
   readonly #onLost: (store: PostgresStore) => void
   readonly #writes: StoreWrites

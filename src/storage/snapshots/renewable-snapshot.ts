@@ -125,17 +125,21 @@ export interface HoldingLimits {
   readonly idleStates: number
   /** What the file may grow by while a state is held. */
   readonly growthBytes: number
+  /** Whether others wait for a state, where an engine has few: idle readers do not keep theirs then. */
+  readonly isWaitedFor?: (() => boolean) | undefined
 }
 
 const LIMITS: HoldingLimits = { idleMs: 5000, idleStates: 400, growthBytes: 64 * 1024 * 1024 }
 
 /** How often open ones are checked. */
 const SWEEP_MS = 500
+/** Whoever reads nothing for this time waits for a client, and others need not wait for both. */
+const WAITED_FOR_IDLE_MS = 50
 
 /**
  * The states of one store that slow readers hold. A held state keeps its pages from being reused and takes a reader slot,
- * so it is released when its reader stalls, when too many are held, or when the file grew too far meanwhile. The reader
- * continues from a newer state.
+ * so it is released when its reader stalls, when too many are held or others wait for one, or when the file grew too far
+ * meanwhile. The reader continues from a newer state.
  */
 export class HeldStates {
   readonly #store: Store
@@ -207,7 +211,8 @@ export class HeldStates {
   }
 
   async #sweep(): Promise<void> {
-    const stalledSince = performance.now() - this.#limits.idleMs
+    const { idleMs, isWaitedFor } = this.#limits
+    const stalledSince = performance.now() - (isWaitedFor?.() ? Math.min(WAITED_FOR_IDLE_MS, idleMs) : idleMs)
     for (const [snapshot, since] of this.#idle) {
       if (since > stalledSince) break
       this.#releaseState(snapshot)

@@ -67,6 +67,14 @@ describe('a held state', () => {
     return numberIn(snapshot)
   }
 
+  it('is released when its reader pauses and others wait for one', async () => {
+    const { store } = await newStore()
+    await setNumber(store, 1)
+    const snapshot = holding(store, { idleMs: 60_000, isWaitedFor: () => true })()
+    await setNumber(store, 2)
+    await until(async () => (await stalled(snapshot, 100)) === 2)
+  })
+
   it('is not released while it is pinned', async () => {
     const { store } = await newStore()
     await setNumber(store, 1)
