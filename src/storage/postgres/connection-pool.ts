@@ -1,7 +1,6 @@
 /**
- * A bounded number of connections for one kind of work. When all are in use, callers wait in order, with a timeout. Where none
- * is given back for a while, those who wait may be those who have the others: some more may be opened then. While the
- * server cannot be reached, connecting is tried again with exponential backoff, and callers fail at once.
+ * A bounded number of connections for one kind of work. When all are in use, callers wait in order, with a timeout: who has one
+ * must not wait for another. While the server cannot be reached, connecting is tried again with exponential backoff, and callers fail at once.
  */
 import { EngineUnavailableError, TooManyReadersError } from '../storage-error.ts'
 import { Connection } from './connection.ts'
@@ -11,8 +10,6 @@ import type { LockBounds, SqlDialect } from './sql-dialect.ts'
 export interface PoolLimits {
   /** Open at once. */
   readonly connections: number
-  /** So many more where all of them stand still. */
-  readonly reserve?: number
   /** How long a caller waits for one. */
   readonly waitMs: number
   /** The timeout of a statement. */
@@ -29,9 +26,7 @@ interface Waiter {
   readonly since: number
 }
 
-const SWEEP_MS = 250
-/** Nobody who waited got a connection for this time: they stand still. */
-const STANDSTILL_MS = 250
+const SWEEP_MS = 1000
 const FIRST_PAUSE_MS = 50
 const LONGEST_PAUSE_MS = 2000
 
@@ -43,9 +38,6 @@ export class ConnectionPool {
   readonly #used = new Set<Connection>()
   readonly #waiting: Waiter[] = []
   #opening = 0
-  /** Beyond the limit, while callers stand still. */
-  #extra = 0
-  #lastGivenMs = 0
   #failures = 0
   /** No attempt is made before. */
   #pausedUntil = 0
@@ -117,7 +109,6 @@ export class ConnectionPool {
   }
 
   #give(connection: Connection): void {
-    this.#lastGivenMs = performance.now()
     const next = this.#waiting.shift()
     if (next) {
       this.#used.add(connection)
@@ -126,7 +117,7 @@ export class ConnectionPool {
   }
 
   #openMore(): void {
-    const room = this.#limits.connections + this.#extra - this.#used.size - this.#opening - this.#idle.length
+    const room = this.#limits.connections - this.#used.size - this.#opening - this.#idle.length
     const wanted = Math.min(room, this.#waiting.length - this.#opening)
     if (wanted <= 0 || this.#isClosed) return
     const pause = this.#pausedUntil - performance.now()
@@ -156,17 +147,6 @@ export class ConnectionPool {
     }
   }
 
-  #growIfStill(now: number): void {
-    const [first] = this.#waiting
-    if (!first) {
-      this.#extra = 0
-      return
-    }
-    if (now - Math.max(first.since, this.#lastGivenMs) < STANDSTILL_MS) return
-    this.#extra = Math.min(this.#limits.reserve ?? 0, this.#extra + this.#waiting.length)
-    this.#openMore()
-  }
-
   #refuse(): void {
     const error = this.#lastFailure ?? new EngineUnavailableError('The storage engine cannot be reached.')
     for (const { reject } of this.#waiting.splice(0)) reject(error)
@@ -180,7 +160,6 @@ export class ConnectionPool {
     while (this.#idle[0] && (this.#idle[0].connection.isBroken || now - this.#idle[0].since > this.#limits.idleMs)) {
       void this.#idle.shift()?.connection.end()
     }
-    this.#growIfStill(now)
     while (this.#waiting[0] && now - this.#waiting[0].since > this.#limits.waitMs) {
       this.#waiting.shift()?.reject(new TooManyReadersError('All connections to the storage engine are in use.'))
     }

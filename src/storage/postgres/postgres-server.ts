@@ -128,11 +128,7 @@ export class PostgresServer {
     this.dialect = dialect
     this.uuid = uuid
     this.shown = address.shown
-    this.#reads = new ConnectionPool(
-      address,
-      { ...limits, connections: readConnections, reserve: readConnections },
-      dialect,
-    )
+    this.#reads = new ConnectionPool(address, { ...limits, connections: readConnections }, dialect)
     // A server that stops while it keeps locks delays others for less than the time of a lease.
     const locks = { heldMs: Math.min(HELD_LOCKS_MS, Math.floor(leaseMs / 2)), waitMs: leaseMs }
     this.writes = new ConnectionPool(address, { ...limits, connections: writeConnections, locks }, dialect)
