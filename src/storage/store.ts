@@ -113,6 +113,11 @@ export interface StoreSharing {
   nextNumber(): Promise<number>
   /** Numbers below this one are so old that no other server is still using them. */
   settledBelow(): Promise<number>
+  /**
+   * Whether there are rows of all these keys in the newest state. For who reads an older one meanwhile: takes none of the
+   * connections that states take. Undefined where a snapshot tells.
+   */
+  readonly areStored?: ((keys: readonly Uint8Array[]) => Promise<boolean>) | undefined
 }
 
 /** What a snapshot can have in common with snapshots of other stores. For their engine only. */

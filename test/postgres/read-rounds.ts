@@ -3,10 +3,10 @@
  * way. Some stop in the middle of a reply, some leave at any moment. What is left when all of them are gone is counted.
  */
 import { setTimeout as pause } from 'node:timers/promises'
-import { onTestFinished, vi } from 'vitest'
-import { Connection } from '../../src/storage/postgres/connection.ts'
+import { onTestFinished } from 'vitest'
 import { Client, TestDatabase } from '../support/client.ts'
 import { TestPostgres } from '../support/postgres.ts'
+import { readTransactions } from '../support/read-transactions.ts'
 import { startService } from '../support/service.ts'
 import { SlowReader } from '../support/slow-reader.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
@@ -51,7 +51,7 @@ const READINGS: readonly (readonly [path: string, body?: object])[] = [
 export async function playReaders(rounds: ReadRounds): Promise<LeftBehind> {
   const postgres = await TestPostgres.start()
   onTestFinished(() => postgres.remove())
-  const transactions = openTransactions()
+  const transactions = readTransactions()
   const engine = postgres.address('rounds')
   const { readConnections } = rounds
   const settings = readConnections ? { service: { engine_read_connections: String(readConnections) } } : {}
@@ -85,9 +85,9 @@ export async function playReaders(rounds: ReadRounds): Promise<LeftBehind> {
   for (const client of clients) client.close()
   const count = (what: string) => postgres.query(`SELECT count(*) FROM ${what}`)
   const idle = () => count("pg_stat_activity WHERE state LIKE 'idle in transaction%'")
-  await until(() => transactions.size === 0 && idle() === '0', QUIET_MS).catch(() => {})
+  await until(() => transactions.now === 0 && idle() === '0', QUIET_MS).catch(() => {})
   return {
-    transactions: transactions.size,
+    transactions: transactions.now,
     idleInTransaction: idle(),
     rows: count(
       'rounds.rows WHERE space NOT IN (SELECT space FROM rounds.stores UNION SELECT space FROM rounds.garbage)',
@@ -98,25 +98,6 @@ export async function playReaders(rounds: ReadRounds): Promise<LeftBehind> {
 
 /** A reply that nobody reads any more ends sooner. */
 const QUIET_MS = 10_000
-
-function openTransactions(): ReadonlySet<Connection> {
-  const open = new Set<Connection>()
-  const { beginReading, leaveReading } = Connection.prototype
-  const spies = [
-    vi.spyOn(Connection.prototype, 'beginReading').mockImplementation(function (this: Connection) {
-      open.add(this)
-      return beginReading.call(this)
-    }),
-    vi.spyOn(Connection.prototype, 'leaveReading').mockImplementation(function (this: Connection) {
-      open.delete(this)
-      leaveReading.call(this)
-    }),
-  ]
-  onTestFinished(() => {
-    for (const spy of spies) spy.mockRestore()
-  })
-  return open
-}
 
 async function create(database: TestDatabase): Promise<void> {
   await database.request('PUT')

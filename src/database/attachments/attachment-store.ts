@@ -156,7 +156,8 @@ export class AttachmentStore implements AttachmentContents {
   beside(snapshot: Snapshot): AttachmentContents {
     return {
       read: (content, start, end) => this.read(content, start, end, snapshot),
-      keepAll: (contents) => this.keepAll(contents, snapshot),
+      // In that state they may be stored, and not any more when it is released.
+      keepAll: (contents) => this.keepAll(contents),
     }
   }
 
@@ -233,29 +234,34 @@ export class AttachmentStore implements AttachmentContents {
   }
 
   /** Keeps the bytes of all of them until the returned function is called; 'gone' if any are missing. */
-  async keepAll(contents: readonly AttachmentContent[], beside?: Snapshot): Promise<(() => void) | 'gone'> {
+  async keepAll(contents: readonly AttachmentContent[]): Promise<(() => void) | 'gone'> {
     if (contents.length === 0) return NOTHING_KEPT
     if (contents.some(({ number }) => this.#condemned.has(number))) return 'gone'
-    // Before the snapshot is taken: what is in use by then is not removed later.
+    // Before it is looked for: what is in use by then is not removed later.
     const kept = contents.map(({ number }) => this.use(number))
     const release = () => {
       for (const each of kept) each()
     }
     try {
-      using snapshot = this.#store.snapshot(beside?.moment)
-      const numbers = contents.map(({ number }) => number)
-      if (!(await areStored(snapshot, numbers))) {
-        release()
-        return 'gone'
-      }
-      for (const number of this.#heldStates ? numbers : []) {
-        if (!this.#heldStates?.has(number)) this.#heldStates?.set(number, snapshot.share())
-      }
-      return release
+      if (await this.#findAll(contents.map(({ number }) => number))) return release
+      release()
+      return 'gone'
     } catch (error) {
       release()
       throw error
     }
+  }
+
+  /** Whether all are in the newest state. Where another node compacts, that is held. */
+  async #findAll(numbers: readonly number[]): Promise<boolean> {
+    const { sharing } = this.#store
+    if (sharing?.areStored) return sharing.areStored(numbers.map((number) => attachmentKey(number, 0)))
+    using snapshot = this.#store.snapshot()
+    if (!(await areStored(snapshot, numbers))) return false
+    for (const number of this.#heldStates ? numbers : []) {
+      if (!this.#heldStates?.has(number)) this.#heldStates?.set(number, snapshot.share())
+    }
+    return true
   }
 
   /** Keeps the bytes from being removed until the returned function is called. */

@@ -6,6 +6,7 @@ import { randomBytes } from 'node:crypto'
 import { StoreWrites } from '../commits/store-writes.ts'
 import type { LeaseProof } from '../leases/work-leases.ts'
 import { checkChanges } from '../rows/packed-rows.ts'
+import { storedKey } from '../rows/stored-key.ts'
 import { EngineUnavailableError, StorageError, StoreGoneError } from '../storage-error.ts'
 import type {
   Changes,
@@ -83,6 +84,7 @@ export class PostgresStore implements Store, SnapshotSource {
       confirm: () => server.signals.confirm(this.id),
       nextNumber: () => server.nextNumber(),
       settledBelow: () => server.settledBelow(),
+      areStored: (keys) => this.#areStored(keys),
     }
   }
 
@@ -262,6 +264,12 @@ export class PostgresStore implements Store, SnapshotSource {
         throw error
       }
     })
+  }
+
+  async #areStored(keys: readonly Uint8Array[]): Promise<boolean> {
+    this.#writes.assertThere()
+    const [row] = await this.#repeat(STATEMENTS.stored, [this.id, byteaArray(keys.map(storedKey))])
+    return Number(row?.[0]) === keys.length
   }
 
   async #spaceNow(): Promise<number> {

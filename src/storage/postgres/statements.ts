@@ -163,6 +163,17 @@ export const STATEMENTS = {
 
   count: statement('count', 'SELECT count(*) AS rows FROM rows WHERE space = $1 AND key >= $2 AND key < $3'),
 
+  /** How many of the keys $2 the store $1 has now. */
+  stored: statement(
+    'stored',
+    `SELECT count(*) AS rows FROM stores
+     CROSS JOIN unnest($2::bytea[]) AS asked (key)
+     CROSS JOIN LATERAL (
+       SELECT 1 FROM rows WHERE rows.space = stores.space AND rows.key = asked.key LIMIT 1
+     ) AS hit
+     WHERE stores.id = $1`,
+  ),
+
   /** A space for a replacement. */
   beginSpace: statement(
     'begin_space',
