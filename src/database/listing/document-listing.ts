@@ -9,7 +9,7 @@ import { rangeAfter } from '../../storage/rows/stored-key.ts'
 import type { KeyRange, Page, PageLimits } from '../../storage/store.ts'
 import type { AttachmentContents } from '../attachments/attachment-store.ts'
 import type { LastingView } from '../database-view.ts'
-import { DOCUMENT_PREFIX, idOfDocumentKey } from '../layout/keys.ts'
+import { afterPrefix, DOCUMENT_PREFIX, idOfDocumentKey } from '../layout/keys.ts'
 import { type BodyPlace, bodyPlaces } from '../layout/read-bodies.ts'
 import { RecordReader } from '../layout/record-reader.ts'
 import { decodeBody, plainTextAt } from '../layout/stored-body.ts'
@@ -28,7 +28,7 @@ export interface DocumentsWanted {
 
 /** The first page of rows without their documents, for `listedRows`. */
 export function firstRows(view: LastingView, range: KeyRange, limit: number): Promise<Page> {
-  return view.snapshot.page(range, pageLimits(limit))
+  return view.snapshot.page(range, pageLimits(range, limit))
 }
 
 /** Rows without their documents. The first page may be given, of whatever state. */
@@ -43,7 +43,7 @@ export async function* listedRows(
   let left = limit
   let given = first
   for (let rest: KeyRange | undefined = range; rest && left > 0; ) {
-    const page: Page = await (given ?? view.snapshot.page(rest, pageLimits(left)))
+    const page: Page = await (given ?? view.snapshot.page(rest, pageLimits(rest, left)))
     given = undefined
     const rows = new ListedRows(page.length * ROW_BYTES)
     for (let row = 0; row < page.length && rows.length < left; row++) {
@@ -90,9 +90,17 @@ const LEAST_ROWS = 16
 const PORTION_ROWS = 256
 const PORTION_BYTES = 256 * 1024
 
-function pageLimits(left: number): PageLimits {
-  return { rows: rowsToRead(left), bytes: PAGE_BYTES, readsOn: left >= 2 * PAGE_ROWS }
+function pageLimits(range: KeyRange, left: number): PageLimits {
+  const readsOn = left >= 2 * PAGE_ROWS
+  return { rows: rowsToRead(left), bytes: PAGE_BYTES, readsOn, expectsMany: expectsMany(range, left) }
 }
+
+/** Few ranges without an end begin at the last documents. */
+function expectsMany({ to }: KeyRange, left: number): boolean {
+  return left >= LEAST_ROWS && to !== undefined && Buffer.compare(to, AFTER_DOCUMENTS) === 0
+}
+
+const AFTER_DOCUMENTS = afterPrefix(DOCUMENT_PREFIX)
 
 function rowsToRead(left: number): number {
   return Math.min(PAGE_ROWS, Math.max(left, LEAST_ROWS))
@@ -150,7 +158,8 @@ class DocumentListing {
   }
 
   async #readPage(range: KeyRange, limit: number): Promise<Page> {
-    const page = await this.#view.snapshot.page(range, { rows: Math.min(PORTION_ROWS, rowsToRead(limit)) })
+    const rows = Math.min(PORTION_ROWS, rowsToRead(limit))
+    const page = await this.#view.snapshot.page(range, { rows, expectsMany: expectsMany(range, limit) })
     this.#page = page
     this.#renewals = this.#view.renewals
     this.#row = 0

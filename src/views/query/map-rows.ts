@@ -73,7 +73,9 @@ export class MapRows {
       return { total, offset, blocks: noBlocks }
     }
     // Read at once: where each read takes a round trip, they share them.
-    const limits = { rows: Math.min(FIRST_ROWS.rows, limit), bytes: FIRST_ROWS.bytes }
+    // Few ranges without an end begin at the last rows.
+    const expectsMany = bounds.to === undefined && limit > SHORT_ROWS
+    const limits = { rows: Math.min(FIRST_ROWS.rows, limit), bytes: FIRST_ROWS.bytes, expectsMany }
     const first = orderedPage(this.#view.snapshot, this.#range(bounds), limits)
     const [{ total, before: offset }, page] = await Promise.all([placing, first])
     const rows = new StoredRows(page, { limit })
@@ -89,7 +91,8 @@ export class MapRows {
     const offset = before + skipped
     if (skipped === count) return { total, offset, blocks: noBlocks }
     const rest = await this.#rangeFrom(bounds, offset, total)
-    return { total, offset, blocks: () => this.#readFrom(rest, limit) }
+    const expectsMany = Math.min(limit, count - skipped) > SHORT_ROWS
+    return { total, offset, blocks: () => this.#readFrom(rest, limit, expectsMany) }
   }
 
   async #placeKeys(keys: readonly JsonValue[]): Promise<PlacedRows> {
@@ -157,10 +160,11 @@ export class MapRows {
     return isEmpty(bounds) ? undefined : this.#range(bounds)
   }
 
-  async *#read(range: KeyRange | undefined, limit: number): AsyncGenerator<StoredRows> {
+  async *#read(range: KeyRange | undefined, limit: number, expectsMany = false): AsyncGenerator<StoredRows> {
     let left = limit
     for (let rest = range; rest && left > 0; ) {
-      const limits = { rows: Math.min(PAGE.rows, left), bytes: PAGE.bytes, readsOn: left >= 2 * PAGE.rows }
+      const readsOn = left >= 2 * PAGE.rows
+      const limits = { rows: Math.min(PAGE.rows, left), bytes: PAGE.bytes, readsOn, expectsMany }
       const page = await orderedPage(this.#view.snapshot, rest, limits)
       if (page.length > 0) yield new StoredRows(page, { limit: left })
       left -= page.length
@@ -168,7 +172,7 @@ export class MapRows {
     }
   }
 
-  async *#readFrom({ range, passOver }: RangeFrom, limit: number): AsyncGenerator<StoredRows> {
+  async *#readFrom({ range, passOver }: RangeFrom, limit: number, expectsMany = false): AsyncGenerator<StoredRows> {
     let rest: KeyRange | undefined = range
     for (let left = passOver; left > 0 && rest; ) {
       const page: Page = await orderedPage(this.#view.snapshot, rest, PAGE)
@@ -176,7 +180,7 @@ export class MapRows {
       left -= page.length
       rest = page.next
     }
-    yield* this.#read(rest, limit)
+    yield* this.#read(rest, limit, expectsMany)
   }
 
   /** The rows of a page that is read, and those after it. */
@@ -227,6 +231,9 @@ const FIRST_ROWS: PageSize = { rows: 128, bytes: 16 * 1024 }
 /** What is read of each of many keys at first. */
 const ROWS_OF_KEY: PageSize = { rows: 16, bytes: 4 * 1024 }
 const KEYS_A_TURN = 32
+
+/** So few rows are read in another way than many. */
+const SHORT_ROWS = 4
 
 /** Up to this number rows are counted by reading them. */
 const FEW_ROWS = 64
