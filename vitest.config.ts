@@ -119,6 +119,7 @@ const ofOneServer = [
   'admin/metrics',
   'admin/stats',
   'admin/structured-log',
+  'design-functions/function-clients',
   'design-functions/list-slots',
 ].map((name) => `test/http/${name}.test.ts`)
 /** The same for several servers on PostgreSQL. */
