@@ -50,6 +50,8 @@ export class PostgresEngine implements StorageEngine {
   readonly #ids = new Map<string, number>()
   /** The same stores by their ids, with the last versions that other servers are known to have made. */
   readonly #known = new Map<number, KnownStore>()
+  /** While a list is being read: the versions of stores that are not known, which it may have without them. */
+  #unlisted: Map<number, number> | undefined
   readonly #catalogListeners = new Set<CatalogListener>()
   /** The listing under way, and the one that begins after it. */
   #listing: Promise<string[]> | undefined
@@ -195,7 +197,11 @@ export class PostgresEngine implements StorageEngine {
   async #list(): Promise<string[]> {
     for (;;) {
       const before = this.#ownChanges
-      const rows = await this.#server.run(STATEMENTS.list, [this.#catalog])
+      const unlisted = new Map<number, number>()
+      this.#unlisted = unlisted
+      const rows = await this.#server.run(STATEMENTS.list, [this.#catalog]).finally(() => {
+        this.#unlisted = undefined
+      })
       const listed = new Map(
         rows.map(([id, name, version]) => [
           bytesOf(name ?? '\\x').toString(),
@@ -208,6 +214,7 @@ export class PostgresEngine implements StorageEngine {
         if (this.#ids.get(name) !== id) this.#entered(name, id, version)
         else this.#reached(id, version)
       }
+      for (const [id, version] of unlisted) this.#reached(id, version)
       return [...listed.keys()]
     }
   }
@@ -229,6 +236,7 @@ export class PostgresEngine implements StorageEngine {
   /** A store has this version. Who has it open watches it. */
   #reached(id: number, version: number): void {
     const known = this.#known.get(id)
+    if (!known) this.#unlisted?.set(id, version)
     if (!known || version <= known.version) return
     known.version = version
     if (this.#stores.has(known.name)) return
@@ -284,6 +292,8 @@ export class PostgresEngine implements StorageEngine {
     const { name, id, version = 0 } = place
     const known = this.#ids.get(name)
     if (known !== undefined && known !== id) this.#left(name, known)
+    // Who opens it watches it from this version on.
+    if (known === id) this.#reached(id, version)
     this.#stores.set(name, store)
     if (isCreatedHere) this.#add(name, id, version)
     else if (known !== id) this.#entered(name, id, version)

@@ -77,6 +77,8 @@ const GATHER_MS = 2
 /** A message has up to 8,000 bytes. */
 const STORES_A_MESSAGE = 200
 const BACKSTOP_POLL_MS = 2000
+/** Every so many polls all stores are listed, and not only the versions of watched ones. */
+const POLLS_A_LISTING = 15
 const QUICK_POLL_MS = 200
 const LONGEST_PAUSE_MS = 2000
 /** How often a server that waits for confirmations checks whether the others are still there. */
@@ -104,6 +106,7 @@ export class StoreSignals {
   #receivingSinceMs: number | undefined
   #isClosed = false
   readonly #polling: NodeJS.Timeout
+  #polls = 0
   readonly #confirmations = new Map<number, Confirmation>()
   #lastConfirmation = 0
   /** Servers that did not confirm in time. They are not waited for until they send a message. */
@@ -309,6 +312,8 @@ export class StoreSignals {
     switch (kind) {
       case HELLO:
         void this.#repeatTo(sender)
+        // What it sent before may have been lost with its connection.
+        void this.#services.catalogChanged()
         return
       case BYE:
         for (const confirmation of this.#confirmations.values()) confirmation.without(sender)
@@ -360,6 +365,7 @@ export class StoreSignals {
   }
 
   async #poll(): Promise<void> {
+    if (++this.#polls % POLLS_A_LISTING === 0) void this.#services.catalogChanged()
     if (this.#watched.size === 0) return
     const ids = [...this.#watched.keys()]
     try {

@@ -1,6 +1,7 @@
-import { expect, it, onTestFinished } from 'vitest'
+import { expect, it, onTestFinished, vi } from 'vitest'
 import { PostgresEngine } from '../../../src/storage/postgres/postgres-engine.ts'
 import { PostgresServer } from '../../../src/storage/postgres/postgres-server.ts'
+import { STATEMENTS } from '../../../src/storage/postgres/statements.ts'
 import { describeOnPostgres } from '../../support/on-postgres.ts'
 import { sharedPostgres } from '../../support/postgres.ts'
 import { until } from '../../support/until.ts'
@@ -20,6 +21,14 @@ async function two() {
 }
 
 const PUT = { puts: [[Buffer.from('key'), Buffer.from('value')]] } as const
+
+/** Those of this server are lost. */
+async function withoutSignals({ server }: { server: PostgresServer }, work: () => Promise<unknown>): Promise<void> {
+  const { announce } = server.signals
+  server.signals.announce = () => {}
+  await work()
+  server.signals.announce = announce
+}
 
 describeOnPostgres('a commit to a store that another server does not have open', () => {
   it('is noticed there, once', async () => {
@@ -54,5 +63,59 @@ describeOnPostgres('a commit to a store that another server does not have open',
     await noticed
     await b.engine.list()
     expect(b.changes).toEqual(['created x'])
+  })
+
+  it('is noticed where the store is opened before the signal comes', async () => {
+    const { a, b } = await two()
+    const store = await a.engine.create('x')
+    await until(() => b.changes.length === 1)
+    await withoutSignals(a, () => store.commit(PUT))
+    await b.engine.open('x')
+    expect(b.changes).toEqual(['created x', 'updated x'])
+    await b.engine.open('x')
+    await b.engine.list()
+    expect(b.changes).toHaveLength(2)
+  })
+
+  it('is noticed if its signal comes while the list that has the new store is being read', async () => {
+    const { a, b } = await two()
+    const [read, released, heard] = Array.from({ length: 3 }, () => Promise.withResolvers<void>())
+    const run = b.server.run.bind(b.server)
+    b.server.run = async (statement, parameters) => {
+      const rows = await run(statement, parameters)
+      if (statement === STATEMENTS.list && rows.length > 0) {
+        read!.resolve()
+        await released!.promise
+      }
+      return rows
+    }
+    const store = await a.engine.create('x')
+    await read!.promise
+    b.server.onCommit(() => heard!.resolve())
+    await store.commit(PUT)
+    await heard!.promise
+    released!.resolve()
+    await until(() => b.changes.length > 0)
+    expect(b.changes).toEqual(['created x', 'updated x'])
+  })
+
+  it('is noticed if the connection of the server that made it was lost before it sent the signal', async () => {
+    const { a, b } = await two()
+    const store = await a.engine.create('x')
+    await until(() => b.changes.length === 1)
+    await withoutSignals(a, () => store.commit(PUT))
+    a.server.signals.cut()
+    await until(() => b.changes.includes('updated x'))
+  })
+
+  it('is noticed if the server that made it ended before it sent the signal', async () => {
+    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
+    onTestFinished(() => void vi.useRealTimers())
+    const { a, b } = await two()
+    const store = await a.engine.create('x')
+    await until(() => b.changes.length === 1)
+    await withoutSignals(a, () => store.commit(PUT))
+    vi.advanceTimersByTime(30_000)
+    await until(() => b.changes.includes('updated x'))
   })
 })
