@@ -1,7 +1,7 @@
 import { expect, it, onTestFinished } from 'vitest'
 import { PostgresServer } from '../../src/storage/postgres/postgres-server.ts'
 import { indexStoreName } from '../../src/views/index-store-name.ts'
-import { Client, rawRequest, TestDatabase } from '../support/client.ts'
+import { Client, expectRefusal, rawRequest, TestDatabase } from '../support/client.ts'
 import { describeOnPostgres } from '../support/on-postgres.ts'
 import { sharedPostgres } from '../support/postgres.ts'
 import { startService } from '../support/service.ts'
@@ -131,6 +131,37 @@ describeOnPostgres('what one of two servers is doing', () => {
     expect(isDeleted).toBe(false)
     confirmed.resolve()
     await deleting
+  })
+
+  it('is not said to be missing while a server that may do it does not answer', async () => {
+    const { engine, second } = await servers()
+    const third = await PostgresServer.open({ address: engine })
+    onTestFinished(() => third.close())
+    third.others.handle = () => new Promise(() => {})
+    for (const reply of [
+      await second.request('GET', '/_scheduler/jobs/unknown'),
+      await second.request('POST', '/_replicate', { body: { replication_id: 'unknown', cancel: true } }),
+    ]) {
+      expectRefusal(
+        reply,
+        503,
+        'service_unavailable',
+        'Another server, which may run the replication, does not answer.',
+      )
+    }
+    third.others.handle = async () => {}
+    expect((await second.request('GET', '/_scheduler/jobs/unknown')).status).toBe(404)
+  })
+
+  it('is cancelled in all servers that do it', async () => {
+    const { first, second, here } = await servers()
+    const target = await first.database()
+    const body = { source: here.name, target: target.name, continuous: true }
+    for (const client of [first, second]) await client.request('POST', '/_replicate', { body })
+    const jobs = async () => (await first.request('GET', '/_scheduler/jobs')).as<{ total_rows: number }>().total_rows
+    expect(await jobs()).toBe(2)
+    expect((await second.request('POST', '/_replicate', { body: { ...body, cancel: true } })).status).toBe(200)
+    expect(await jobs()).toBe(0)
   })
 
   it('is cancelled if it is a build whose design document was changed in the other one', async () => {

@@ -1,6 +1,7 @@
 /** `_replicate`: starts a replication and waits for it, starts a continuous one, or cancels one. */
 import { badRequest, RequestError } from '../../document/request-error.ts'
 import { isObject } from '../../encoding/json/json-value.ts'
+import { noSuchReplication } from '../../replication/replication-error.ts'
 import { cancelledId, isOn, parseReplicationRequest, queryParameters } from '../../replication/replication-request.ts'
 import { defaultOptions } from '../../replication/replication-settings.ts'
 import { readJson } from '../bodies/request-body.ts'
@@ -8,6 +9,7 @@ import { type Answer, json } from '../server/answer.ts'
 import { authenticationOf } from '../server/authentication.ts'
 import type { Call } from '../server/call.ts'
 import type { PrimaryContext } from '../server/context.ts'
+import { notAnswered } from './server-work.ts'
 
 export async function replicate(call: Call, context: PrimaryContext): Promise<Answer> {
   const body = await readJson(call, context)
@@ -41,9 +43,16 @@ function specified<T>({ dialect }: Call, parse: () => T): T {
   }
 }
 
-/** A load balancer may have sent the request to another server than the one that runs it. */
+/**
+ * A load balancer may have sent the request to another server than the one that runs it. Several run it if several were asked
+ * to start it.
+ */
 async function cancelAnswer({ replications, work }: PrimaryContext, fullId: string, call: Call): Promise<Answer> {
+  const { user } = authenticationOf(call)
   const isHere = replications.scheduler.job(fullId) !== undefined
-  if (isHere || !(await work.cancelElsewhere(fullId))) await replications.cancel(fullId, authenticationOf(call).user)
+  if (isHere) await replications.cancel(fullId, user)
+  const elsewhere = await work.cancelElsewhere(fullId)
+  if (!isHere && elsewhere === 'unknown') throw notAnswered()
+  if (!isHere && elsewhere === 'none') throw noSuchReplication(fullId)
   return json({ ok: true, _local_id: fullId })
 }

@@ -28,12 +28,12 @@ export async function scheduler(call: Call, context: PrimaryContext): Promise<An
 async function jobsAnswer(call: Call, { work }: PrimaryContext, names: readonly string[]): Promise<Answer> {
   const [id, ...more] = names
   if (more.length > 0) throw notFound('missing')
-  const jobs = await work.jobs()
   if (id !== undefined) {
-    const job = jobs.find((each) => each.id === id)
+    const job = await work.job(id)
     if (!job) throw notFound('missing')
     return json(job)
   }
+  const jobs = await work.jobs()
   const { skip, limit } = pageOf(call)
   const offset = Math.min(skip, jobs.length)
   return json({ total_rows: jobs.length, offset, jobs: jobs.slice(offset, offset + limit) })

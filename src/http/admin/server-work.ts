@@ -7,6 +7,7 @@ import { type Job, timestampOf } from '../../replication/scheduler/job.ts'
 import type { Scheduler } from '../../replication/scheduler/scheduler.ts'
 import type { TaskFields, TaskRegistry } from '../../runtime/tasks.ts'
 import type { OtherServers } from '../../storage/other-servers.ts'
+import { SharedRuns } from '../../storage/shared-runs.ts'
 import { NODE_NAME } from './node-name.ts'
 
 export interface WorkSources {
@@ -25,8 +26,17 @@ interface WorkReport {
 /** A replication of the scheduler. */
 export type JobRow = Readonly<Record<string, unknown>> & { readonly id: string; readonly pid: string | null }
 
+/** The work of the other servers. */
+interface OtherWork {
+  readonly reports: readonly WorkReport[]
+  /** False where some of them do not answer. */
+  readonly areAll: boolean
+}
+
 export class ServerWork {
   readonly #sources: WorkSources
+  /** Reports may be long: many who ask at the same time read them once. */
+  readonly #others = new SharedRuns(() => this.#readOthers(), { longestMs: SHARED_MS })
 
   constructor(sources: WorkSources) {
     this.#sources = sources
@@ -39,33 +49,49 @@ export class ServerWork {
 
   /** Those of this server first, each with the oldest one first. */
   async tasks(): Promise<TaskFields[]> {
-    const others = await this.#others()
-    return [...this.#sources.tasks.list(), ...others.flatMap(({ tasks }) => tasks)]
+    const { reports } = await this.#others.run()
+    return [...this.#sources.tasks.list(), ...reports.flatMap(({ tasks }) => tasks)]
   }
 
   /** In the order of their ids. */
   async jobs(): Promise<JobRow[]> {
-    const others = await this.#others()
-    return [...this.#ownJobs(), ...others.flatMap(({ jobs }) => jobs)].sort((a, b) => (a.id < b.id ? -1 : 1))
+    const { reports } = await this.#others.run()
+    return [...this.#ownJobs(), ...reports.flatMap(({ jobs }) => jobs)].sort((a, b) => (a.id < b.id ? -1 : 1))
   }
 
-  /** Cancels a replication that another server has; false where none has it. */
-  async cancelElsewhere(id: string): Promise<boolean> {
-    if (!(await this.#isElsewhere(id))) return false
+  /** Undefined where no server has it. Throws where one that does not answer may have it. */
+  async job(id: string): Promise<JobRow | undefined> {
+    const own = this.#sources.scheduler.job(id)
+    if (own) return jobRow(own)
+    const job = await this.#jobElsewhere(id)
+    if (job === 'unknown') throw notAnswered()
+    return job
+  }
+
+  /** Cancels a replication in all other servers that have it. Throws where one has it and does not end it in time. */
+  async cancelElsewhere(id: string): Promise<'cancelled' | 'none' | 'unknown'> {
+    const job = await this.#jobElsewhere(id)
+    if (!job) return 'none'
+    if (job === 'unknown') return job
     await this.#sources.otherServers?.ask(`${CANCEL}${id}`)
-    if (await this.#isElsewhere(id)) throw notCancelled()
-    return true
+    const left = await this.#jobElsewhere(id)
+    if (left && left !== 'unknown') throw unavailable('Another server does not end the replication in time.')
+    return left ?? 'cancelled'
   }
 
-  async #isElsewhere(id: string): Promise<boolean> {
-    const others = await this.#others()
-    return others.some(({ jobs }) => jobs.some((job) => job.id === id))
+  /** Unknown: a server that does not answer may have it. */
+  async #jobElsewhere(id: string): Promise<JobRow | 'unknown' | undefined> {
+    const { reports, areAll } = await this.#others.run()
+    const job = reports.flatMap(({ jobs }) => jobs).find((each) => each.id === id)
+    return job ?? (areAll ? undefined : 'unknown')
   }
 
   /** While the engine is away this server shows its own work. */
-  async #others(): Promise<WorkReport[]> {
-    const texts = await this.#sources.otherServers?.reports().catch(() => [])
-    return (texts ?? []).map((text, i) => receivedReport(text, i + 1))
+  async #readOthers(): Promise<OtherWork> {
+    const { otherServers } = this.#sources
+    if (!otherServers) return { reports: [], areAll: true }
+    const { texts, areAll } = await otherServers.reports().catch(() => ({ texts: [], areAll: false }))
+    return { reports: texts.map((text, i) => receivedReport(text, i + 1)), areAll }
   }
 
   /** Another server was asked to. */
@@ -81,9 +107,14 @@ export class ServerWork {
 }
 
 const CANCEL = 'cancel '
+/** Who asks while the reports are being read waits for this time at most before they are read again. */
+const SHARED_MS = 500
 
-function notCancelled(): RequestError {
-  const reason = 'Another server runs the replication, and does not end it in time.'
+export function notAnswered(): RequestError {
+  return unavailable('Another server, which may run the replication, does not answer.')
+}
+
+function unavailable(reason: string): RequestError {
   return new RequestError('unavailable', 'service_unavailable', reason)
 }
 

@@ -10,6 +10,7 @@ import { Connection, type Parameter, type ResultRow, RetryableError } from './co
 import { ConnectionPool } from './connection-pool.ts'
 import { type EngineAddress, parseAddress } from './engine-address.ts'
 import { Garbage } from './garbage.ts'
+import { inTime } from './in-time.ts'
 import { LatestReads } from './latest-rows.ts'
 import { PostgresOtherServers } from './other-servers.ts'
 import { PostgresLeases } from './postgres-leases.ts'
@@ -322,20 +323,6 @@ export class PostgresServer {
     const [row] = await this.run(STATEMENTS.seen, [this.#id, UNSEEN_SECONDS])
     assert(row)
     return { seconds: Number(row[0]), isAlone: row[1] === 'f' || row[1] === 'false' }
-  }
-}
-
-/** Rejects where the work takes longer; the work goes on. */
-async function inTime(work: Promise<void>, timeoutMs: number): Promise<void> {
-  const timeout = new AbortController()
-  const late = pause(timeoutMs, undefined, { ref: false, signal: timeout.signal }).then(() => {
-    throw new EngineUnavailableError('The storage engine does not answer in time.')
-  })
-  try {
-    await Promise.race([work, late])
-  } finally {
-    timeout.abort()
-    late.catch(() => {})
   }
 }
 

@@ -147,14 +147,17 @@ export class StoreSignals {
    * Resolves when all other servers have processed the commits to a store so far, or the stores that came and went. A server
    * without heartbeats is not waited for: before it answers anything it reads everything anew.
    */
-  confirm(store: number | typeof CATALOG): Promise<void> {
-    return this.#ask(store, this.#services.confirmMs)
+  async confirm(store: number | typeof CATALOG): Promise<void> {
+    await this.#ask(store, this.#services.confirmMs)
   }
 
-  /** Resolves when all other servers have carried out a request, or after a timeout. Where there is no NOTIFY nobody is asked. */
-  async request(text: string, timeoutMs: number): Promise<void> {
+  /**
+   * Resolves when all other servers have carried out a request, or after a timeout; false where some have not. Where there is
+   * no NOTIFY nobody is asked.
+   */
+  async request(text: string, timeoutMs: number): Promise<boolean> {
     const encoded = Buffer.from(text).toString('base64url')
-    if (this.#services.dialect.hasNotify) await this.#ask(`${REQUEST}:${encoded}`, timeoutMs)
+    return !this.#services.dialect.hasNotify || this.#ask(`${REQUEST}:${encoded}`, timeoutMs)
   }
 
   /** Resolves when all commits of other servers so far were processed, whichever messages were lost. */
@@ -189,14 +192,15 @@ export class StoreSignals {
     await this.#connection?.end()
   }
 
-  /** Waits for a server that does not answer until the limit. */
-  async #ask(what: Confirmed, limitMs: number): Promise<void> {
-    const waiting = new Set(await this.#awaited(limitMs))
-    if (waiting.size === 0 || this.#isClosed) return
+  /** Waits for a server that does not answer until the limit. Resolves to whether all have answered. */
+  async #ask(what: Confirmed, limitMs: number): Promise<boolean> {
+    const { others, areAll } = await this.#awaited(limitMs)
+    if (others.length === 0 || this.#isClosed) return areAll
     if (!this.#services.dialect.hasNotify) {
       await pause(2 * QUICK_POLL_MS)
-      return
+      return areAll
     }
+    const waiting = new Set(others)
     const id = ++this.#lastConfirmation
     const confirmation = new Confirmation(id, what, waiting, limitMs)
     this.#confirmations.set(id, confirmation)
@@ -205,6 +209,7 @@ export class StoreSignals {
     await confirmation.done
     clearInterval(checking)
     this.#confirmations.delete(id)
+    return areAll && waiting.size === 0
   }
 
   #gather(): void {
@@ -229,17 +234,17 @@ export class StoreSignals {
     await this.#send(messages)
   }
 
-  /** The other servers that a commit waits for. */
-  async #awaited(limitMs: number): Promise<string[]> {
+  /** The other servers that a commit waits for, and whether there are no more. */
+  async #awaited(limitMs: number): Promise<{ readonly others: string[]; readonly areAll: boolean }> {
     const begunMs = performance.now()
     for (;;) {
       try {
         const others = await this.#services.others()
         for (const silent of this.#silent) if (!others.includes(silent)) this.#silent.delete(silent)
-        return others.filter((other) => !this.#silent.has(other))
+        return { others: others.filter((other) => !this.#silent.has(other)), areAll: this.#silent.size === 0 }
       } catch {
         // The commit is made, and others may have seen it: it must not be acknowledged before they are asked.
-        if (this.#isClosed || performance.now() - begunMs >= limitMs) return []
+        if (this.#isClosed || performance.now() - begunMs >= limitMs) return { others: [], areAll: false }
         await pause(RETRY_MS, undefined, { ref: false })
       }
     }
