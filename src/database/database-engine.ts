@@ -216,7 +216,7 @@ export class DatabaseEngine {
   /** Resolves, when they are on disk, to the outcomes of the edits in their order. Without a writer nothing is validated. */
   commit(edits: readonly DocumentEdit[], writer: Writer | undefined, options?: WriteOptions): Promise<EditOutcome[]> {
     const written = writer ? this.#validation.write(edits, writer) : this.#queue.write(edits, options)
-    return this.#services.onCommit && this.#invalidation ? this.#invalidation.published(written) : written
+    return this.#published(written)
   }
 
   /** Resolves when everything that was accepted so far is on disk. */
@@ -226,7 +226,7 @@ export class DatabaseEngine {
   }
 
   purge(request: PurgeRequest, lease?: LeaseProof): Promise<Purged> {
-    return this.#queue.exclusive((snapshot, state) => planPurge(snapshot, state, request, this.ranks), lease)
+    return this.exclusive((snapshot, state) => planPurge(snapshot, state, request, this.ranks), lease)
   }
 
   setRevisionLimit(revisionLimit: number): Promise<void> {
@@ -272,7 +272,7 @@ export class DatabaseEngine {
 
   /** Work of the server itself, with no other write between the state that it sees and its commit. */
   exclusive<T>(work: ExclusiveWork<T>, lease?: LeaseProof): Promise<T> {
-    return this.#queue.exclusive(work, lease)
+    return this.#published(this.#queue.exclusive(work, lease))
   }
 
   /** Commits a change of the state alone. */
@@ -369,6 +369,11 @@ export class DatabaseEngine {
     this.#invalidate(stale)
     void this.#publish(stale)
     this.#changed(state.updateSequence, written ? updateEvents(this.name, written) : [])
+  }
+
+  /** The outcome of a write, when other nodes know of its commit. */
+  #published<T>(written: Promise<T>): Promise<T> {
+    return this.#services.onCommit && this.#invalidation ? this.#invalidation.published(written) : written
   }
 
   /** Notifies other nodes of the last commit. */

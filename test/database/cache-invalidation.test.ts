@@ -1,5 +1,6 @@
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { Databases } from '../../src/database/databases.ts'
+import { unhashedBody } from '../../src/document/revisions/new-revision.ts'
 import { systemClock } from '../../src/runtime/clock.ts'
 import { silentLog } from '../../src/runtime/log/log.ts'
 import { Metrics } from '../../src/runtime/metrics.ts'
@@ -101,5 +102,45 @@ describe('a commit of another server', () => {
     expect(updates).toBe(1)
     await here.signal()
     expect(updates).toBe(1)
+  })
+})
+
+describe('a write that makes caches of other nodes stale', () => {
+  const edit = (id: string, body: string) => {
+    const bytes = Buffer.from(body)
+    return {
+      kind: 'interactive',
+      id,
+      parent: undefined,
+      deleted: false,
+      body: bytes,
+      term: unhashedBody(bytes),
+    } as const
+  }
+
+  it.each(['written', 'purged'] as const)('is over when they know that a design document is %s', async (how) => {
+    let told: PromiseWithResolvers<void> | undefined
+    const tasks = new TaskRegistry(systemClock, new Metrics())
+    const onCommit = ({ hasDesigns }: { readonly hasDesigns: boolean }) => (hasDesigns ? told?.promise : undefined)
+    const databases = new Databases(new MemoryEngine(), { clock: systemClock, log: silentLog, tasks, onCommit })
+    onTestFinished(() => databases.close())
+    await databases.create('db')
+    const database = await databases.get('db')
+    const [outcome] = await database.write([edit('_design/a', '{}')])
+    if (outcome?.outcome !== 'written') throw new Error('It is not written.')
+    told = Promise.withResolvers()
+    let isOver = false
+    const writing = (
+      how === 'purged'
+        ? database.purge(new Map([['_design/a', [outcome.revision]]]))
+        : database.write([edit('_design/b', '{}')])
+    ).then(() => {
+      isOver = true
+    })
+    await database.flush()
+    await new Promise((resolve) => setImmediate(resolve))
+    expect(isOver).toBe(false)
+    told.resolve()
+    await writing
   })
 })
