@@ -38,6 +38,23 @@ interface KnownStore {
   version: number
 }
 
+/** What happened here while a list is being read, which may be from before that. */
+interface Meanwhile {
+  /** Names of stores that were created or found. */
+  readonly kept: Set<string>
+  /** The ids of stores that are gone. They do not come back. */
+  readonly gone: Set<number>
+  /** Versions of stores that are not known yet. */
+  readonly versions: Map<number, number>
+}
+
+/** A store that is being looked up. */
+interface Finding {
+  readonly name: string
+  /** What is found may be from before something that is known here. */
+  isStale: boolean
+}
+
 /** The pause before names that could not be read are read again. */
 const RETRY_MS = 500
 
@@ -50,16 +67,14 @@ export class PostgresEngine implements StorageEngine {
   readonly #ids = new Map<string, number>()
   /** The same stores by their ids, with the last versions that other servers are known to have made. */
   readonly #known = new Map<number, KnownStore>()
-  /** While a list is being read: the versions of stores that are not known, which it may have without them. */
-  #unlisted: Map<number, number> | undefined
+  #meanwhile: Meanwhile | undefined
   readonly #catalogListeners = new Set<CatalogListener>()
   /** The listing under way, and the one that begins after it. */
   #listing: Promise<string[]> | undefined
   #nextListing: Promise<string[]> | undefined
   /** Names whose stores are being dropped: they cannot be opened meanwhile. */
   readonly #dropping = new Set<string>()
-  /** Counts stores that were created and dropped from here: a list that was read meanwhile is read again. */
-  #ownChanges = 0
+  readonly #findings = new Set<Finding>()
   readonly #unsubscribe: readonly (() => void)[]
   #closed = false
 
@@ -156,7 +171,7 @@ export class PostgresEngine implements StorageEngine {
     } finally {
       this.#dropping.delete(name)
     }
-    this.#ownChanges++
+    this.#outdate(name)
     if (this.#ids.get(name) === store.id) this.#remove(name, store.id)
     this.#server.signals.announceCatalog()
     if (this.#options.confirmsDrops) await this.#server.signals.confirm(CATALOG)
@@ -194,29 +209,35 @@ export class PostgresEngine implements StorageEngine {
     return this.#list()
   }
 
+  /** Not read again because of what happens here meanwhile: where something always happens that would not end. */
   async #list(): Promise<string[]> {
-    for (;;) {
-      const before = this.#ownChanges
-      const unlisted = new Map<number, number>()
-      this.#unlisted = unlisted
-      const rows = await this.#server.run(STATEMENTS.list, [this.#catalog]).finally(() => {
-        this.#unlisted = undefined
-      })
+    const meanwhile: Meanwhile = { kept: new Set(), gone: new Set(), versions: new Map() }
+    this.#meanwhile = meanwhile
+    // The signal that the list is read for may be of something that they do not show.
+    for (const finding of this.#findings) finding.isStale = true
+    try {
+      const rows = await this.#server.run(STATEMENTS.list, [this.#catalog])
       const listed = new Map(
         rows.map(([id, name, version]) => [
           bytesOf(name ?? '\\x').toString(),
           { id: Number(id), version: Number(version) },
         ]),
       )
-      if (before !== this.#ownChanges) continue
-      for (const [name, id] of [...this.#ids]) if (listed.get(name)?.id !== id) this.#left(name, id)
-      for (const [name, { id, version }] of listed) {
-        if (this.#ids.get(name) !== id) this.#entered(name, id, version)
-        else this.#reached(id, version)
-      }
-      for (const [id, version] of unlisted) this.#reached(id, version)
+      this.#apply(listed, meanwhile)
       return [...listed.keys()]
+    } finally {
+      this.#meanwhile = undefined
     }
+  }
+
+  #apply(listed: ReadonlyMap<string, { readonly id: number; readonly version: number }>, meanwhile: Meanwhile): void {
+    const { kept, gone, versions } = meanwhile
+    for (const [name, id] of [...this.#ids]) if (listed.get(name)?.id !== id && !kept.has(name)) this.#left(name, id)
+    for (const [name, { id, version }] of listed) {
+      if (this.#ids.get(name) === id) this.#reached(id, version)
+      else if (!kept.has(name) && !gone.has(id)) this.#entered(name, id, version)
+    }
+    for (const [id, version] of versions) this.#reached(id, version)
   }
 
   /** Another server has dropped it. */
@@ -236,7 +257,7 @@ export class PostgresEngine implements StorageEngine {
   /** A store has this version. Who has it open watches it. */
   #reached(id: number, version: number): void {
     const known = this.#known.get(id)
-    if (!known) this.#unlisted?.set(id, version)
+    if (!known) this.#meanwhile?.versions.set(id, version)
     if (!known || version <= known.version) return
     known.version = version
     if (this.#stores.has(known.name)) return
@@ -251,6 +272,12 @@ export class PostgresEngine implements StorageEngine {
   #remove(name: string, id: number): void {
     this.#ids.delete(name)
     this.#known.delete(id)
+    this.#meanwhile?.gone.add(id)
+  }
+
+  /** A store of the name was created, found or dropped: those who look it up look again. */
+  #outdate(name: string): void {
+    for (const finding of this.#findings) if (finding.name === name) finding.isStale = true
   }
 
   /** Until it succeeds: the signal will not come again, and another server may wait until this one knows. */
@@ -266,12 +293,16 @@ export class PostgresEngine implements StorageEngine {
   }
 
   async #find(name: string): Promise<PostgresStore> {
-    const before = this.#ownChanges
-    const [row] = this.#dropping.has(name)
-      ? []
-      : await this.#server.run(STATEMENTS.find, [this.#catalog, Buffer.from(name)])
-    // The store may have been dropped or created from here meanwhile.
-    if (before !== this.#ownChanges) return this.#stores.get(name) ?? this.#find(name)
+    const finding: Finding = { name, isStale: false }
+    let rows: ResultRow[] = []
+    this.#findings.add(finding)
+    try {
+      if (!this.#dropping.has(name)) rows = await this.#server.run(STATEMENTS.find, [this.#catalog, Buffer.from(name)])
+    } finally {
+      this.#findings.delete(finding)
+    }
+    const [row] = rows
+    if (finding.isStale) return this.#stores.get(name) ?? this.#find(name)
     if (!row || this.#dropping.has(name)) {
       const id = this.#ids.get(name)
       if (id !== undefined && !this.#dropping.has(name)) this.#left(name, id)
@@ -297,7 +328,8 @@ export class PostgresEngine implements StorageEngine {
     this.#stores.set(name, store)
     if (isCreatedHere) this.#add(name, id, version)
     else if (known !== id) this.#entered(name, id, version)
-    this.#ownChanges++
+    this.#meanwhile?.kept.add(name)
+    this.#outdate(name)
     return store
   }
 
