@@ -25,9 +25,12 @@ export class SharedRuns<T> {
     await before
     this.#next = undefined
     const running = this.#work()
-    const ended = running.catch(() => {})
+    const ended = running.then(noop, noop)
     this.#current =
       this.#longestMs === undefined ? ended : Promise.race([ended, pause(this.#longestMs, undefined, { ref: false })])
     return running
   }
 }
+
+/** The result is not kept. */
+function noop(): void {}

@@ -7,6 +7,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { checkStoreName } from '../files/store-file.ts'
 import type { WorkLeases } from '../leases/work-leases.ts'
 import { checkChanges } from '../rows/packed-rows.ts'
+import { SharedRuns } from '../shared-runs.ts'
 import { StoreExistsError, StoreGoneError, StoreMissingError } from '../storage-error.ts'
 import type { CatalogListener, Put, StorageEngine, Store } from '../store.ts'
 import type { ResultRow } from './connection.ts'
@@ -69,9 +70,7 @@ export class PostgresEngine implements StorageEngine {
   readonly #known = new Map<number, KnownStore>()
   #meanwhile: Meanwhile | undefined
   readonly #catalogListeners = new Set<CatalogListener>()
-  /** The listing under way, and the one that begins after it. */
-  #listing: Promise<string[]> | undefined
-  #nextListing: Promise<string[]> | undefined
+  readonly #listing = new SharedRuns(() => this.#list())
   /** Names whose stores are being dropped: they cannot be opened meanwhile. */
   readonly #dropping = new Set<string>()
   readonly #findings = new Set<Finding>()
@@ -106,11 +105,10 @@ export class PostgresEngine implements StorageEngine {
     ]
   }
 
-  /** A listing under way may have begun before the change that the caller knows of: all who come meanwhile share the next one. */
+  /** A listing under way may have begun before the change that the caller knows of. */
   async list(): Promise<string[]> {
     this.#assertOpen()
-    this.#nextListing ??= this.#listAfter(this.#listing)
-    return this.#nextListing
+    return this.#listing.run()
   }
 
   get uuid(): string {
@@ -200,13 +198,6 @@ export class PostgresEngine implements StorageEngine {
     for (const unsubscribe of this.#unsubscribe) unsubscribe()
     await Promise.all([...this.#stores.values()].map((store) => store.retire()))
     if (this.#options.ownsServer) await this.#server.close()
-  }
-
-  async #listAfter(before: Promise<unknown> | undefined): Promise<string[]> {
-    await before?.catch(() => {})
-    this.#listing = this.#nextListing
-    this.#nextListing = undefined
-    return this.#list()
   }
 
   /** Not read again because of what happens here meanwhile: where something always happens that would not end. */
