@@ -245,13 +245,13 @@ export class PostgresEngine implements StorageEngine {
     for (const listener of this.#catalogListeners) listener('created', name)
   }
 
-  /** A store has this version. Who has it open watches it. */
+  /** A store has this version. Those who watch it know. */
   #reached(id: number, version: number): void {
     const known = this.#known.get(id)
     if (!known) this.#meanwhile?.versions.set(id, version)
     if (!known || version <= known.version) return
     known.version = version
-    if (this.#stores.has(known.name)) return
+    if (this.#server.signals.isWatched(id)) return
     for (const listener of this.#catalogListeners) listener('updated', known.name)
   }
 

@@ -132,6 +132,10 @@ export class StoreSignals {
     }
   }
 
+  isWatched(store: number): boolean {
+    return this.#watched.has(store)
+  }
+
   /** This server has committed. `before` is the version that the commit was applied to. */
   announce(store: number, { before, version }: { readonly before: number; readonly version: number }): void {
     const watched = this.#watched.get(store)

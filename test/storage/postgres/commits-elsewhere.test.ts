@@ -65,6 +65,14 @@ describeOnPostgres('a commit to a store that another server does not have open',
     expect(b.changes).toEqual(['created x'])
   })
 
+  it('is noticed where the store was opened and nobody watches it', async () => {
+    const { a, b } = await two()
+    const store = await a.engine.create('x')
+    await b.engine.open('x')
+    await store.commit(PUT)
+    await until(() => b.changes.includes('updated x'))
+  })
+
   it('is noticed where the store is opened before the signal comes', async () => {
     const { a, b } = await two()
     const store = await a.engine.create('x')
