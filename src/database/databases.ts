@@ -105,9 +105,12 @@ export class Databases {
     this.#forgetDeleted(name)
     const opening = this.#open.get(name)
     if (!opening) return this.#openAndKeep(name)
-    if (!this.#services.isFollower || this.#ready.has(name)) return opening
-    // The other node may have created it after that opening began.
-    return opening.catch(() => this.#open.get(name) ?? this.#openAndKeep(name))
+    if (this.#ready.has(name)) return opening
+    return opening.catch((error: unknown) => {
+      // The other node may have created it after that opening began; or it is a creation of what another server has.
+      if (!this.#services.isFollower && !(error instanceof StoreExistsError)) throw error
+      return this.#open.get(name) ?? this.#openAndKeep(name)
+    })
   }
 
   /** The same, where it is open already. */
@@ -137,6 +140,8 @@ export class Databases {
       throw error
     }
     this.#publish({ type: 'created', db: name })
+    // Another server may have deleted it before that, and the deletion was published then.
+    this.#forgetDeleted(name)
   }
 
   async delete(name: string): Promise<void> {

@@ -56,4 +56,35 @@ describe('the events of databases', () => {
     await databases.delete('db')
     expect(events).toEqual([created])
   })
+
+  it('end with the deletion if another server deletes a database while it is being created', async () => {
+    let isDeleted = false
+    class DeletingEngine extends MemoryEngine {
+      override async create(...parameters: Parameters<MemoryEngine['create']>) {
+        const store = await super.create(...parameters)
+        Object.defineProperty(store, 'dropped', { get: () => isDeleted })
+        return store
+      }
+    }
+    const databases = new Databases(new DeletingEngine(), surroundings())
+    const events: DatabaseEvent[] = []
+    databases.onEvent((event) => {
+      events.push(event)
+      isDeleted = true
+    })
+    await databases.create('db')
+    expect(events).toEqual([created, { type: 'deleted', db: 'db' }])
+  })
+})
+
+describe('a database that another server has created', () => {
+  it('is there for those who wait for an attempt to create it', async () => {
+    const engine = new MemoryEngine()
+    await new Databases(engine, surroundings()).create('db')
+    const databases = new Databases(engine, surroundings())
+    const creating = databases.create('db')
+    const getting = databases.get('db')
+    await expect(creating).rejects.toThrow('already exists')
+    expect((await getting).name).toBe('db')
+  })
 })
